@@ -19,7 +19,7 @@ struct conf_case {
 	char title[200];
 	char *text;			/* the file */
 	size_t n;
-	const char *want[WANTS_MAX];	/* what stands behind "=> " */
+	const char *want[WANTS_MAX];	/* the texts after "=> " */
 	size_t n_wants;
 };
 
@@ -76,7 +76,7 @@ static inline size_t each_case(const char *path, void (*fn)(struct conf_case *c)
 		assert_non_null(arrow);
 		c.n = unescape(c.text, (size_t)(arrow + 1 - c.text));
 		for (; arrow != NULL && c.n_wants < WANTS_MAX; arrow = strstr(arrow + 1, "\n=> ")) {
-			*arrow = c.n_wants ? '\0' : '\n';	/* the first one ends the file */
+			*arrow = c.n_wants ? '\0' : '\n';	/* the first "=>" ends the text of the file */
 			c.want[c.n_wants++] = arrow + 4;
 		}
 		c.want[c.n_wants - 1] = strtok((char *)c.want[c.n_wants - 1], "\n");
@@ -96,7 +96,7 @@ static inline void print_errors(const struct conf_errors *es)
 		printf("    and %zu more\n", es->lost);
 }
 
-/* Load what must load. */
+/* Load a text that must be valid. */
 static inline void load_good(struct conf *c, const char *text, size_t n)
 {
 	struct conf_errors es;

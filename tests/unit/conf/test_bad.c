@@ -1,11 +1,12 @@
-/* Every mistake is found, all at once, where it stands, in words that help. */
+/* All mistakes of a file are reported at once, each with its line, column and a helpful sentence.
+ */
 #include <unistd.h>
 
 #include "tests/unit/conf/cases.h"
 
 static size_t failed;
 
-/* Is <word> in <text>? A '_' in it may be a space there. */
+/* Return true if <word> is in <text>. A '_' in <word> may be a space in <text>. */
 static bool says(const char *text, const char *word)
 {
 	for (; *text != '\0'; text++) {
@@ -36,7 +37,7 @@ static bool fits(const char *want, const struct err *e)
 	return true;
 }
 
-/* A whole sentence: starts like one, ends like one, fits, and shows nothing that cannot be seen. */
+/* Check that an error is a whole sentence with capital and full stop, not cut, and printable. */
 static bool sentence(const struct err *e)
 {
 	size_t n = strlen(e->text);
@@ -87,7 +88,7 @@ static void bad_table(void **state)
 	assert_int_equal(failed, 0);
 }
 
-/* ---- what a table cannot hold ------------------------------------------------------------ */
+/* ---- cases that no table can hold -------------------------------------------------------- */
 
 static void refuse(const char *text, size_t n, struct conf_errors *es)
 {
@@ -209,13 +210,13 @@ static void text_sizes(void **state)
 	free(a);
 }
 
-/* The first 64 stay, and the rest is counted, whatever order they were found in. */
+/* The first 64 errors of the file are kept and the others are counted, in any order of finding. */
 static void many_mistakes(void **state)
 {
 	char text[100 * 16], *p = text;
 	struct conf_errors es;
 
-	/* pools are read last, and stand first */
+	/* pools are read last but come first in the file */
 	p += sprintf(p, "pools:\n");
 	for (int i = 0; i < 50; i++)
 		p += sprintf(p, " - %d\n", i);
@@ -294,8 +295,7 @@ static void files(void **state)
 	conf_free(&c);
 }
 
-/* Whatever is done to a good file, it loads or is refused with sentences in the order of the file.
- */
+/* A good file with any change loads, or is rejected with sentences in the order of the file. */
 static void damaged_files(void **state)
 {
 	size_t n, m, refused = 0;
@@ -340,7 +340,7 @@ static void damaged_files(void **state)
 	free(bad);
 }
 
-/* The agent would rename its configuration, or replace it. */
+/* Rejected, because the agent would rename or replace its configuration. */
 static void a_recording_in_place_of_the_configuration(void **state)
 {
 	static const char *const head[] = { "record: {file: ", "record: {file: ",

@@ -1,4 +1,4 @@
-/* The manual and the example say what the table of keys says: no key more, no key less. */
+/* The manual and the example have exactly the keys of the table. */
 #include "tests/unit/conf/cases.h"
 
 #define MANUAL	"doc/kvroute.yaml.5"
@@ -6,7 +6,8 @@
 
 static char *manual;
 
-/* The next ".It Ic name" behind <p>: its name goes to <name>; NULL: no more. */
+/* Find the next ".It Ic name" after <p> and copy its name to <name>. Returns NULL if there is
+ * none. */
 static char *next_item(char *p, char name[80])
 {
 	if ((p = strstr(p, "\n.It Ic ")) == NULL)
@@ -38,7 +39,7 @@ static void assert_item_has(const char *key, const char *line)
 		fail_msg(MANUAL ": the item %s lacks the line \"%s\"", key, line);
 }
 
-/* As mdoc writes it: quotes are not special there, a backslash would be. */
+/* In mdoc, quotes are not special; a backslash would be. */
 static void check_key(void *arg, const char *name, const char *type, const char *range,
 		      const char *def, bool reload, const char *help)
 {

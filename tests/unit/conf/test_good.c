@@ -1,4 +1,5 @@
-/* What loads, and what it gives; what is printed loads again; what a reload may change. */
+/* Valid configurations and their values; the printed form loads again; keys that a reload may
+ * change. */
 #include "tests/unit/conf/cases.h"
 
 #include "agent/os/addr.h"
@@ -14,7 +15,8 @@ static const struct conf_key *key_named(const char *name)
 	return NULL;
 }
 
-/* The struct that "pools/NAME/key" or "key" is asked for in; <path> is left at the key. */
+/* Return the struct that has the key of <path>, "pools/NAME/key" or "key". Leaves <path> at the
+ * key. */
 static const void *home_of(const struct conf *c, const char **path)
 {
 	const char *first = strchr(*path, '/'), *last = strrchr(*path, '/');
@@ -59,7 +61,7 @@ static char *printed(const struct conf *c)
 	return s.p;
 }
 
-/* print -> load -> print is where it started. */
+/* print -> load -> print gives the same text. */
 static void assert_round_trip(const struct conf *c)
 {
 	char *once = printed(c), *again;
@@ -101,7 +103,7 @@ static void good_table(void **state)
 
 /* ---- every key of the table -------------------------------------------------------------- */
 
-/* A text for <k> that is allowed and is not what <home> has. */
+/* Return a valid text for <k> that differs from its value in <home>. */
 static const char *other_text(const struct conf_key *k, const void *home, char *out, size_t cap)
 {
 	char now[CONF_VALUE_MAX];
@@ -241,7 +243,7 @@ static void keys_do_not_overlap(void **state)
 	}
 }
 
-/* The bounds themselves are allowed, what is just behind them is not. */
+/* The bounds themselves are allowed; the next value outside is not. */
 static void every_bound_holds(void **state)
 {
 	char text[64], why[CONF_REASON_MAX];
@@ -312,10 +314,10 @@ static void numbers_keep_their_bits(void **state)
 
 /* ---- reload ------------------------------------------------------------------------------ */
 
-/* Each key changed alone: a reload takes it exactly when the table says so, and names it if not. */
+/* Change each key alone: a reload applies it if the table allows it, else names the key. */
 static void reload_table(void **state)
 {
-	static const struct { const char *name, *value; } fit[] = {	/* with the other defaults */
+	static const struct { const char *name, *value; } fit[] = {	/* valid with the other defaults */
 		{ "spop.max_frame_size", "2 MiB" }, { "spop.max_joined", "2 MiB" },
 		{ "heads.max_bytes", "3 MiB" }, { "heads.max_tenant_bytes", "3 MiB" },
 		{ "policy.sacrifice_max", "17" }, { "policy.sacrifice_min", "17" },

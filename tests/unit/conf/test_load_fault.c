@@ -1,5 +1,5 @@
-/* Memory that runs out at any point of loading: refused, with nothing leaked and nothing half done.
- */
+/* If any allocation of a load fails, the load is rejected, nothing is leaked, and no part is
+ * applied. */
 #include "tests/unit/conf/cases.h"
 #include "tests/unit/fault.h"
 
@@ -13,7 +13,7 @@ static const char good[] =
 static const char bad[] = "thread: 2\nspop: {listen: [1]}\npools: [{name: a}, {name: a}, {nam: "
 	"b}]\n";
 
-/* What failed must say so, in words or at least as a count. */
+/* A failure must be reported, as a sentence or at least in the count. */
 static void assert_refused(const struct conf *c, const struct conf_errors *es)
 {
 	assert_true(es->n > 0 || es->lost > 0);

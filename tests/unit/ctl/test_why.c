@@ -1,5 +1,5 @@
-/* test_why.c - decisions in words: what /decisions says, and the text that is made of it, letter by
- * letter; then what it must not be brought to by whoever listens there. */
+/* test_why.c - decisions as text: compare the text made from /decisions letter by letter. Then feed
+ * it hostile answers, because any process may listen at that address. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -139,7 +139,7 @@ static void take(void *arg, const struct why_decision *d)
 	why_say(s->to, d);
 }
 
-/* What is said of <json>, given in pieces of <step>; free it. */
+/* Return the text made from <json>, given in pieces of <step> bytes; the caller frees it. */
 static char *said_of(const char *json, size_t step, unsigned *n)
 {
 	struct why_reader r;
@@ -198,7 +198,7 @@ static void all_of_a_list(void **state)
 	free(text);
 }
 
-/* Of the wrong kind, at the wrong place, too many, too long, and letters that a terminal obeys. */
+/* Values of wrong type, in wrong places, too many, too long, and with terminal control bytes. */
 static void whatever_it_says(void **state)
 {
 	static const char *const wrong[] = {

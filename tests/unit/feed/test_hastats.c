@@ -1,6 +1,6 @@
-/* test_hastats.c - HAProxy's "show stat" as rows. The files in tests/data/hastats/ are what 2.6,
- * 3.0 and 3.2 said with servers in every state that could be brought about (record.py there made
- * them); the tables here are the words and shapes that could not. */
+/* test_hastats.c - HAProxy's "show stat" as rows. The files in tests/data/hastats/ are answers of
+ * 2.6, 3.0 and 3.2 with servers in all states that record.py there could produce. The tables here
+ * have the words and forms that it could not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 static const char *const state_words[] = { "up", "down", "drain", "maint" };
 
-/* What came of an answer, as text: one line a row, the ending last. */
+/* The result of an answer as text: one line a row, the end last. */
 struct told {
 	char text[64 << 10];
 	size_t n;
@@ -71,7 +71,7 @@ static struct told *feed(const char *p, size_t n, size_t size)
 	return t;
 }
 
-/* Cuts at every byte give what the whole gives. */
+/* An answer cut at any byte gives the same result as the whole. */
 static void feed_all_cuts(const char *name, const char *p, size_t n, const char *want)
 {
 	struct told *whole = feed(p, n, n ? n : 1);
@@ -192,7 +192,7 @@ static void answers(void **state)
 		feed_all_cuts(cases[i].name, cases[i].answer, strlen(cases[i].answer), cases[i].want);
 }
 
-/* ---- what real HAProxies said ----------------------------------------------------------- */
+/* ---- answers of real HAProxies ---------------------------------------------------------- */
 
 #define ENGINES								\
 	"pool/plain up w10 s0 q0\n" "pool/drained drain w20 s0 q0\n"	\
@@ -250,7 +250,7 @@ static void three_versions(void **state)
 	}
 }
 
-/* The other table is foreign, whole or not; so is nothing else. */
+/* Only the other table is reported as foreign, complete or cut. */
 static void the_other_table(void **state)
 {
 	static char buf[64 << 10];
@@ -263,7 +263,7 @@ static void the_other_table(void **state)
 	}
 }
 
-/* Two pieces, at every place; and no beginning of an answer is taken for all of it. */
+/* Cut an answer in two at every byte. No beginning of an answer is accepted as complete. */
 static void cut_once_anywhere(void **state)
 {
 	static struct hastats h;
@@ -312,7 +312,7 @@ static void a_field_just_fits(void **state)
 	assert_string_equal(feed(buf, n, 5)->text, "end\nbad 1\n");
 	n = fill(buf, HEADER "p,s,1,,2,UP ", 'x', 3000, ",3,2,,\n\n");
 	assert_string_equal(feed(buf, n, n)->text, "end\nbad 1\n");
-	n = fill(buf, HEADER "p,s,1,,2,UP,3,2,", 'x', 3000, "\n\n");	/* nobody wants that one */
+	n = fill(buf, HEADER "p,s,1,,2,UP,3,2,", 'x', 3000, "\n\n");	/* an unused column */
 	assert_string_equal(feed(buf, n, n)->text, "p/s up w3 s2 q1\nend\n");
 }
 
@@ -376,8 +376,8 @@ static void check_row(void *arg, const struct hastats_row *r)
 	++*(uint64_t *)arg;
 }
 
-/* Real answers with bytes changed, and bytes of the alphabet that the machine branches on: an
- * answer or none, the same for each cut, and nothing read or written outside. */
+/* Real answers with changed bytes, and random bytes that the parser branches on. The result is the
+ * same for each cut, and no byte outside is read or written. */
 static void damaged(void **state)
 {
 	static const char alphabet[] = ",\n\"# 20aUPDRAIN\x00\xff";

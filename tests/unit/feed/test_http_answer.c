@@ -1,4 +1,4 @@
-/* test_http_answer.c - answers to a GET, in any cuts. */
+/* test_http_answer.c - answers to a GET, cut in any way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void take(void *arg, const char *p, size_t n)
 	}
 }
 
-/* The body, "|", and how it ended. */
+/* The body, "|", and the result. */
 static const char *feed(const char *p, size_t n, size_t size)
 {
 	static struct http_answer a;

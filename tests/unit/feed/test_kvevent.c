@@ -12,8 +12,7 @@
 
 #define LINES_MAX	65536
 
-/* ---- what was decoded, as lines ----------------------------------------------------------------
- */
+/* ---- decoded events as lines ------------------------------------------------------------- */
 
 struct lines {
 	char text[LINES_MAX];
@@ -183,7 +182,7 @@ static void every_encoding(void **state)
 	assert_int_equal(each_batch(check), 34);
 }
 
-/* A payload that ends early is refused at once, and reads nothing beyond its end. */
+/* A payload that ends early is rejected at once; no byte beyond its end is read. */
 static void check_cuts(struct batch *b)
 {
 	struct kvevent_batch out;
@@ -204,8 +203,7 @@ static void every_cut(void **state)
 	each_batch(check_cuts);
 }
 
-/* Any byte may have any value: what is said then does not matter, but that it ends and stays
- * inside. */
+/* With any byte changed, the decoder ends and reads no byte outside; its result is not checked. */
 static void check_damage(struct batch *b)
 {
 	static struct lines l;

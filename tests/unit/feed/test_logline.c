@@ -1,6 +1,6 @@
-/* test_logline.c - HAProxy's log lines into facts. The lines are what the log-format of the shipped
- * configuration renders to, with the values real HAProxies write: -1 for what never happened, a '+'
- * in front of a retry count that ended in a redispatch, names in angle brackets for no server. */
+/* test_logline.c - HAProxy's log lines into facts. The lines have the log-format of the shipped
+ * configuration and values of real HAProxies: -1 for an event that never happened, a '+' before a
+ * retry count that ended in a redispatch, names in angle brackets for no server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ static int parse(struct logline *l, const char *text, size_t n, struct fact *f)
 	uint8_t *edge = edge_copy(text, n);
 	int rc = logline_parse(l, (const char *)edge, n, f);
 
-	edge_free(edge, n);	/* what was found borrows from <l>, not from the line */
+	edge_free(edge, n);	/* the fact borrows from <l>, not from the line */
 	return rc;
 }
 
@@ -175,8 +175,8 @@ static void cut_lines_say_nothing(void **state)
 	}
 }
 
-/* The token is a string of the object itself, wherever it stands in it; a client has no say behind
- * it. */
+/* The token is a string of the object itself, at any place in it. A client's text after the object
+ * has no effect. */
 static void token(void **state)
 {
 	static const struct { const char *line, *token; } table[] = {
@@ -196,7 +196,7 @@ static void token(void **state)
 	}
 }
 
-/* Any one byte changed: an answer or none, and no byte read outside. */
+/* With any one byte changed, the line gives a fact or an error, and no byte outside is read. */
 static void damaged_lines(void **state)
 {
 	static const char bytes[] = { 0, '"', '\\', '{', '}', '[', ',', ':', '9', '-', (char)0xff };
@@ -234,14 +234,14 @@ static void strings_too_long_are_left_out(void **state)
 	if (parse(&l, line, (size_t)n, &f) == 0)
 		assert_int_equal(f.pool.n, 0);
 	n = sprintf(line, "{\"uid\":\"u\",\"x\":\"%0*d\",\"be\":\"p\"}", 2 * LOGLINE_MAX, 7);
-	assert_int_equal(parse(&l, line, (size_t)n, &f), 0);	/* what nobody wants needs no room */
+	assert_int_equal(parse(&l, line, (size_t)n, &f), 0);	/* unused members need no room */
 	check_span("unknown and long", "be", f.pool, "p");
 }
 
 #define WHOLE	"\"be\":\"pool\",\"srv\":\"s1\",\"want\":\"-\",\"st\":200,\"ts\":\"--\",\"tr\":1," \
 		"\"out\":2,\"rc\":\"0\","
 
-/* What the agent was to that request, by HAProxy's word; and which field is missed first. */
+/* Outcome of the agent for the request as HAProxy reports it, and the first missing field. */
 static void answers_and_errors(void **state)
 {
 	static const struct {
@@ -302,7 +302,7 @@ static void ends(void **state)
 	assert_int_equal(fact_end_of((struct span){ 0 }), END_UNKNOWN);
 }
 
-/* What the recipes' set-var-fmt makes of an engine's usage, and what an engine could make of it. */
+/* Token counts as the recipes' set-var-fmt writes them from an engine's usage, and hostile ones. */
 static void counts(void **state)
 {
 	static const struct { const char *text; int64_t want;

@@ -1,5 +1,5 @@
-/* test_logline_ends.c - where a log line's JSON begins and ends: a header before it, a client's
- * words behind. */
+/* test_logline_ends.c - the limits of the JSON in a log line, with a header before it and a
+ * client's text after it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +20,12 @@ static const struct {
 	  "[21/Nov/2026:01:33:25.439] llm pool/s1 0/0/1/5/9 200 49 - - ---- \"POST /v1/completions "
 	  "HTTP/1.1\"",
 	    0, "a", "s1" },
-	/* what a client writes into its request changes nothing */
+	/* text that a client puts into its request has no effect */
 	{ "x {\"uid\":\"a\",\"srv\":\"s1\"} \"GET /{\"uid\":\"b\",\"srv\":\"s2\"} HTTP/1.1\"", 0,
 	    "a", "s1" },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"}{\"uid\":\"b\",\"srv\":\"s2\"}", 0, "a", "s1" },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"},\"srv\":\"s2\"}", 0, "a", "s1" },
-	/* no end, no line */
+	/* without its end an object is no line */
 	{ "{\"uid\":\"a\",\"srv\":\"s1\"", -1, NULL, NULL },
 	{ "{\"uid\":\"a\",\"srv\":\"s1\",}", -1, NULL, NULL },
 	{ "{\"srv\":\"s1\"} {\"uid\":\"a\"}", LOGLINE_NAMELESS, NULL, NULL },

@@ -1,6 +1,5 @@
-/* test_metrics.c - an engine's metrics as one report. The files in tests/data/metrics/ have the
- * names, labels and help lines that the engines' releases give, some histograms of each, and
- * figures of ours. */
+/* test_metrics.c - an engine's metrics as one report. The files in tests/data/metrics/ have names,
+ * labels and help lines of the engines' releases, some of their histograms, and invented values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -279,7 +278,7 @@ static void a_name_just_fits(void **state)
 	assert_string_equal(lora_of("a\0b", 3), "w-1 r-1 u-1 b0 c0");
 }
 
-/* Many, one after the other: the last ones are known, and the first of them not any more. */
+/* Many, one after the other: the last ones are known, and the first ones are forgotten. */
 static void more_adapters_than_places(void **state)
 {
 	static struct metrics m;

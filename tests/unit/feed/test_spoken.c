@@ -1,4 +1,4 @@
-/* test_spoken.c - what the first bytes of a connection are of; and that nothing is read beyond
+/* test_spoken.c - recognize the protocol of a connection by its first bytes, without reading beyond
  * them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void protocols(void **state)
 	}
 }
 
-/* Each beginning of each is that protocol, or not known yet: never another one. */
+/* Each beginning of a protocol gives that protocol or "unknown yet", never another one. */
 static void beginnings(void **state)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,4 +1,4 @@
-/* test_verdict.c - what each end and status says about the server it came from. */
+/* test_verdict.c - the verdict on a server for each termination state and status. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,12 @@ static const struct {
 	int32_t status;
 	enum verdict verdict;
 } cases[] = {
-	/* the server's own words */
+	/* the server answered */
 	{ "--", 200, VERDICT_WORKED }, { "--", 299, VERDICT_WORKED }, { "", 200, VERDICT_WORKED },
 	{ "--", 500, VERDICT_5XX }, { "--", 502, VERDICT_5XX }, { "--", 503, VERDICT_5XX },
 	{ "--", 599, VERDICT_5XX }, { "", 500, VERDICT_5XX }, { "", 503, VERDICT_5XX },
 	{ "--", 429, VERDICT_429 }, { "", 429, VERDICT_429 },
-	/* the client's fault, or nobody's */
+	/* caused by the client, or no failure */
 	{ "--", 400, VERDICT_NONE }, { "--", 401, VERDICT_NONE }, { "--", 404, VERDICT_NONE },
 	{ "--", 413, VERDICT_NONE }, { "--", 422, VERDICT_NONE }, { "--", 428, VERDICT_NONE },
 	{ "--", 430, VERDICT_NONE }, { "--", 499, VERDICT_NONE }, { "--", 304, VERDICT_NONE },
@@ -25,11 +25,11 @@ static const struct {
 	{ "--", 199, VERDICT_NONE }, { "--", 300, VERDICT_NONE }, { "--", 600, VERDICT_NONE },
 	/* not reached: HAProxy answers in its place */
 	{ "SC", 503, VERDICT_CONNECT }, { "sC", 503, VERDICT_CONNECT }, { "SC", -1, VERDICT_CONNECT },
-	/* died or too late, before the answer and in its middle */
+	/* the server broke off or timed out, before or within the answer */
 	{ "SH", 502, VERDICT_BROKEN }, { "sH", 504, VERDICT_BROKEN }, { "PH", 502, VERDICT_BROKEN },
 	{ "SD", 200, VERDICT_BROKEN }, { "sD", 200, VERDICT_BROKEN }, { "SL", 200, VERDICT_BROKEN },
 	{ "DH", 503, VERDICT_BROKEN }, { "DD", 200, VERDICT_BROKEN }, { "SH", 429, VERDICT_BROKEN },
-	/* clients that left, whatever was under way */
+	/* the client left, at any time */
 	{ "CD", 200, VERDICT_NONE }, { "CD", 500, VERDICT_NONE }, { "CH", -1, VERDICT_NONE },
 	{ "CC", 503, VERDICT_NONE }, { "CQ", 503, VERDICT_NONE }, { "cD", 200, VERDICT_NONE },
 	{ "CR", 400, VERDICT_NONE }, { "cR", 408, VERDICT_NONE },

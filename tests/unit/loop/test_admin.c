@@ -1,5 +1,5 @@
-/* test_admin.c - the metrics listener on a loop that the test turns: a long page of /decisions is
- * written a step in each turn, and what else there is in the loop has its part of every turn. */
+/* test_admin.c - the metrics listener on a loop that the test runs turn by turn: a long page of
+ * /decisions is written one step a turn, so that other watchers run in every turn. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "agent/loop/admin_in.h"
 #include "agent/loop/decisions_page_in.h"
 
-/* its bodies are no texts of ours, and what it sends goes to the core */
+/* world.h has its own <text> and <send> */
 #define text	body_text
 #define send	send_to_core
 #include "tests/unit/route/world.h"
@@ -30,10 +30,10 @@ static struct {
 	struct agent *agent;
 	struct admin admin;
 	struct ev_loop *loop;
-	ev_io beside;		/* somebody else's datagrams: one is there in each turn */
+	ev_io beside;		/* another watcher: one datagram a turn */
 	int pair[2];
 	unsigned turns, served;
-	usec longest;		/* turn: told, and no verdict */
+	usec longest;		/* turn: printed, not judged */
 } at;
 
 static void on_beside(struct ev_loop *loop, ev_io *io, int revents)
@@ -103,8 +103,8 @@ static int ask_for(const char *request)
 
 static struct buf got;
 
-/* Turn the loop until all of <n> answers have come, each turn with a datagram for the one beside;
- * their bytes, added up. */
+/* Run the loop until all <n> answers have come, with a datagram for the other watcher in each turn.
+ * Returns the total bytes of the answers. */
 static size_t turn_until_answered(const int *fd, size_t n)
 {
 	static char room[65536];
@@ -143,7 +143,7 @@ static unsigned count(const struct buf *t, const char *what)
 	return n;
 }
 
-/* Counted in turns: what is beside waits for one step and not for a page. */
+/* Counted in turns: the other watcher waits for one step and not for a page. */
 static void a_long_page_takes_many_turns(void **state)
 {
 	int fd = ask_for("GET /decisions?n=4096 HTTP/1.1\r\n\r\n");
@@ -158,7 +158,7 @@ static void a_long_page_takes_many_turns(void **state)
 	    "%zu bytes in %u turns, the longest %lld us\n", bytes, at.turns, (long long)at.longest);
 }
 
-/* One step a turn for all of them together, and each has its turn. */
+/* All pages together get one step a turn, and each page gets its share. */
 static void many_pages_share_turns(void **state)
 {
 	int fd[ADMIN_CONNS_MAX];
@@ -174,7 +174,7 @@ static void many_pages_share_turns(void **state)
 	assert_int_equal(at.served, at.turns);
 }
 
-/* Another page is not held up, and a peer that goes, or has said all, does no harm. */
+/* Other pages are not delayed. A peer that disconnects, or closes its half, does no harm. */
 static void others_are_answered_meanwhile(void **state)
 {
 	int gone = ask_for("GET /decisions?n=4096 HTTP/1.1\r\n\r\n"), fd[2];

@@ -1,4 +1,4 @@
-/* Lent buffers: one spare is kept, the larger; nothing is lost, nothing is kept twice. */
+/* Borrowed buffers: the larger one is kept as the spare, and the budget counts each buffer once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void lent_and_returned(void **state)
 	assert_int_equal(a.n, 0);
 	p = a.p;
 	conn_buf_wrote(&a, 7);
-	assert_true(conn_buf_borrow(&a, &spare, 100, &all));	/* has one: stays as it is */
+	assert_true(conn_buf_borrow(&a, &spare, 100, &all));	/* has a buffer: unchanged */
 	assert_ptr_equal(a.p, p);
 	assert_int_equal(a.n, 7);
 	conn_buf_return(&a, &spare, &all);
@@ -35,7 +35,7 @@ static void lent_and_returned(void **state)
 	assert_null(spare.p);
 	assert_int_equal(all.used, 100);
 	conn_buf_return(&b, &spare, &all);
-	conn_buf_return(&b, &spare, &all);			/* nothing to give back: no harm */
+	conn_buf_return(&b, &spare, &all);			/* no buffer: no effect */
 	assert_ptr_equal(spare.p, p);
 	conn_buf_fini(&spare, &all);
 	assert_int_equal(all.used, 0);
@@ -83,7 +83,7 @@ static void wiped_when_returned(void **state)
 	assert_int_equal(a.n, 50);
 	assert_int_equal(a.p[0], 'x');
 	conn_buf_drop(&a, 0);
-	conn_buf_wrote(&a, 10);		/* below the top: that stays where it was */
+	conn_buf_wrote(&a, 10);		/* below the highest used byte, which stays */
 	conn_buf_return(&a, &spare, &all);
 	assert_memory_equal(spare.p, zero, 300);
 	conn_buf_fini(&spare, &all);
@@ -108,7 +108,7 @@ static void budget_holds(void **state)
 	assert_int_equal(all.used, 650);
 	assert_int_equal(all.refused_first, 1);
 	assert_int_equal(all.refused_large, 1);
-	budget_set(&all, 100);			/* what is above it stays */
+	budget_set(&all, 100);			/* buffers above it stay */
 	assert_false(budget_take(&all, BUDGET_FIRST, 1));
 	conn_buf_fini(&a, &all);
 	conn_buf_fini(&b, &all);

@@ -1,5 +1,5 @@
-/* test_decisions_page.c - /decisions, of a real core: what is asked for, what is shown and what
- * never is. Every answer has to be JSON. */
+/* test_decisions_page.c - /decisions of a real core: its parameters, its members, and data that it
+ * must never show. Every answer must be JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "agent/loop/decisions_page_in.h"
 #include "agent/route/route_in.h"
 
-/* its bodies are no texts of ours */
+/* world.h has its own <text> */
 #define text	body_text
 #include "tests/unit/route/world.h"
 #undef text
@@ -45,7 +45,7 @@ static size_t count_in(const struct buf *t, const char *what)
 	return n;
 }
 
-/* The text, which lives until the next call. */
+/* Return the page, which lives until the next call. */
 static char *get(struct world *w, const char *query, int want)
 {
 	struct decisions_page *p = NULL;
@@ -129,7 +129,7 @@ static void all_of_a_decision(void **state)
 	world_end(&w);
 }
 
-/* A client that names a uid knows it already. */
+/* A uid is shown only to a client that sends it, because it knows it already. */
 static void uids_that_help_to_forge_are_hidden(void **state)
 {
 	struct world w;
@@ -142,7 +142,7 @@ static void uids_that_help_to_forge_are_hidden(void **state)
 	assert_int_equal(count(get(&w, "uid=secret", 200), "\"decision\":"), 0);
 	tell_done(&w, "se/cret", "s1", 200, "--", 5);
 	assert_has(get(&w, "", 200), "\"uid\":\"se/cret\"");
-	with_token = false;		/* from uids of closed requests others follow */
+	with_token = false;		/* uids of closed requests let a client guess others */
 	assert_null(strstr(get(&w, "", 200), "cret"));
 	assert_has(get(&w, "uid=se%2fcret", 200), "\"uid\":\"se/cret\"");
 	with_token = true;
@@ -163,7 +163,7 @@ static struct tok *small_tok(void)
 	return t;
 }
 
-/* That not all of a text was made into ids, and by what. */
+/* The page reports that a text was not encoded completely, and which limit was reached. */
 static void what_was_bounded_is_told(void **state)
 {
 	static const char *const bounds[BOUNDS] = { "body", "tenant", "late" };
@@ -228,7 +228,7 @@ static void so_many_and_from_where(void **state)
 	world_end(&w);
 }
 
-/* Names are whatever a peer says. */
+/* Names from a peer may contain any bytes. */
 static void any_name_is_a_string(void **state)
 {
 	struct world w;
@@ -244,7 +244,7 @@ static void any_name_is_a_string(void **state)
 	world_end(&w);
 }
 
-/* As kvroutectl sim wants them: oldest first, and no line without a prompt. */
+/* The trace for kvroutectl sim: oldest first, only lines with a prompt. */
 static void lines_are_a_trace(void **state)
 {
 	struct world w;

@@ -13,7 +13,7 @@
 
 struct request_case {
 	const char *head;
-	int status;		/* what http_parse() gives */
+	int status;		/* result of http_parse() */
 	const char *method, *path, *query;
 };
 
@@ -42,7 +42,7 @@ static const struct request_case cases[] = {
 	{ "\x16\x03\x01\x02 / HTTP/1.1\r\n\r\n", 400 },
 };
 
-/* <n> bytes of <p> that end at an unreadable page. Never given back: tests are short. */
+/* Return a copy of <p> that ends at an unreadable page. It is never freed: tests are short. */
 static const char *edge(const char *p, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (n / page + 2) * page;

@@ -1,4 +1,4 @@
-/* test_listen_warnings.c - which addresses are warned of. */
+/* test_listen_warnings.c - addresses that cause a warning. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void each_list(void **state)
 			assert_true(strncmp(t.last, names[k], strlen(names[k])) == 0);
 			assert_non_null(strstr(t.last, addrs[i].addr));
 			assert_true(k != 3 || strstr(t.last, "decisions") != NULL);	/* /decisions */
-			/* a token answers the one about the feed, and none of the others */
+			/* a token removes the warning about the feed and no other */
 			snprintf(o.feed_token_file, sizeof(o.feed_token_file), "/x");
 			assert_int_equal(look(&o).n, k == 0 || k == 3);
 		}
@@ -95,7 +95,7 @@ static void modes(void **state)
 	assert_int_equal(look(&o).n, 0);
 	o.socket_mode = 0662;
 	assert_int_equal(look(&o).n, 1);
-	o.spop[1][0] = '\0';	/* there is none */
+	o.spop[1][0] = '\0';	/* no address */
 	assert_int_equal(look(&o).n, 0);
 }
 

@@ -1,5 +1,5 @@
-/* Log lines: what a value from outside may do to a line (nothing), and how often a kind may speak.
- */
+/* Log lines: a value from outside cannot change the form of a line, and each kind of line has a
+ * rate limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void out_free(struct log_out *o)
 	free(o);
 }
 
-/* What was written since the last call. */
+/* Return the text written since the last call. */
 static const char *out_text(struct log_out *o)
 {
 	ssize_t n = read(o->fd[0], o->text, sizeof(o->text) - 1);
@@ -49,7 +49,7 @@ static const char *out_text(struct log_out *o)
 struct value_case {
 	const char *in;
 	size_t n;
-	const char *out;	/* as it stands behind "v=" */
+	const char *out;	/* the text after "v=" */
 };
 
 static const struct value_case value_cases[] = {
@@ -90,8 +90,8 @@ static void values(void **state)
 	out_free(o);
 }
 
-/* Long values are cut; what does not fit is left out whole; a line always ends in one line feed and
- * is never longer than a pipe takes at once. */
+/* Long values are cut, and a field that does not fit is left out. A line always ends in one line
+ * feed and is never longer than a pipe takes at once. */
 static void long_lines(void **state)
 {
 	struct log_out *o = out_new(LOG_INFO);
@@ -136,7 +136,7 @@ static void levels(void **state)
 	out_free(o);
 }
 
-/* A burst passes, then one a second; what was kept back is told with the next line. */
+/* A burst passes, then one line a second; the next line reports the number of suppressed ones. */
 static void gate(void **state)
 {
 	struct log_gate g = { 0 };
@@ -189,7 +189,7 @@ static void kinds_are_limited_apart(void **state)
 	out_free(o);
 }
 
-/* A reader that does not read costs lines, never time; nothing is written in part. */
+/* If the reader does not read, lines are dropped whole and the writer never waits. */
 static void full_pipe(void **state)
 {
 	struct log_out *o = out_new(LOG_INFO);

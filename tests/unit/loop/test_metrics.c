@@ -1,5 +1,5 @@
-/* The text of /metrics, checked line by line against the rules of the format, with a core that is
- * faked here: figures that cannot be mistaken for each other, and names a peer might make up. */
+/* Check the text of /metrics line by line against the rules of the format. The core is a fake with
+ * distinct figures and with names that a hostile peer might send. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -291,7 +291,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Behind the name of a sample: labels with all quotes closed, one space, a number, nothing. */
+/* Return true if <p>, the text after a sample's name, is valid: labels with closed quotes, one
+ * space, a number, and no more. */
 static bool rest_ok(const char *p)
 {
 	bool quoted = false;
@@ -370,7 +371,7 @@ static void format(void **state)
 	mem_free(s);
 }
 
-/* doc/metrics.py writes the list from the source; what is printed here must be in it. */
+/* doc/metrics.py writes the list from the source; every metric printed here must be in it. */
 static void each_is_in_the_manual(void **state)
 {
 	static char page[1u << 20];
@@ -396,7 +397,7 @@ static void each_is_in_the_manual(void **state)
 	mem_free(s);
 }
 
-/* Every server of a full house, and none at all. */
+/* The largest number of servers, and none. */
 static void many_and_none(void **state)
 {
 	char *s;
@@ -431,7 +432,7 @@ static void text_is_bounded(void **state)
 	assert_int_equal(t.n, 10000);
 	buf_free(&t);
 	buf_start(&t, 100000);
-	page_addf(&t, "%0600d", 1);	/* no line of ours is so long: fails instead of being cut */
+	page_addf(&t, "%0600d", 1);	/* longer than any metrics line: fails instead of being cut */
 	assert_true(t.failed);
 	buf_free(&t);
 }

@@ -1,5 +1,5 @@
-/* Tokenizers of models: from files, shared, kept over a reload; their images, whole, damaged, of
- * others; what is refused. */
+/* Test the tokenizers of models: loading from files, sharing, reloads, rejected files, and images
+ * that are intact, damaged or made from other files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static int teardown(void **state_)
 	return nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* How often the log has said <what> since the last call. */
+/* Count the lines with <what> in the log since the last call. */
 static unsigned log_has(const char *what)
 {
 	static char text[65536];
@@ -106,7 +106,7 @@ static void log_forget(void)
 	lseek(fileno(said), 0, SEEK_SET);
 }
 
-/* Options with <n> models in token mode, their tokenizers as named. */
+/* Fill <o> with <n> models in token mode and the named tokenizers. */
 static void options(struct route_opts *o, const char *const *tokenizer, size_t n)
 {
 	route_defaults(o);
@@ -178,7 +178,7 @@ static void models_share_what_they_have_in_common(void **state_)
 	assert_int_equal(route_opts_copy(&copy, &o), 0);
 	route_opts_free(&o);
 	models_free(s);
-	assert_int_equal(ids_of(copy.models[2].tok, "aaaa"), 257);	/* each holds a count */
+	assert_int_equal(ids_of(copy.models[2].tok, "aaaa"), 257);	/* each copy holds a reference */
 	route_opts_free(&copy);
 }
 
@@ -236,7 +236,7 @@ static void what_has_not_changed_is_kept(void **state_)
 	assert_ptr_equal(q.models[1].tok, p.models[1].tok);
 	assert_int_equal(ids_of(q.models[0].tok, "aaaa"), 257);
 	assert_int_equal(ids_of(q.models[0].tok, "aaaaaaaa"), 257257);
-	assert_int_equal(ids_of(p.models[0].tok, "aaaaaaaa"), 258);	/* who still has it may use it */
+	assert_int_equal(ids_of(p.models[0].tok, "aaaaaaaa"), 258);	/* still referenced: usable */
 	models_free(t);
 	assert_int_equal(rename(in(models, "b/tokenizer.json"), in(models, "b/moved.json")), 0);
 	options(&r, moved, 1);
@@ -250,7 +250,7 @@ static void what_has_not_changed_is_kept(void **state_)
 	route_opts_free(&r);
 }
 
-/* ---- what is refused -------------------------------------------------------------------- */
+/* ---- rejected files --------------------------------------------------------------------- */
 
 static void expect_refusal(
     const char *tokenizer, const char *config, const char *file, int line, const char *text)
@@ -295,8 +295,8 @@ static void mistakes_are_named(void **state_)
 	expect_refusal("large", "", "models/large", 0, "256 MiB");
 }
 
-/* Files that are no tokenizer, or none that is understood: one sentence, and what to use in their
- * place. */
+/* A file that is not a tokenizer, or of an unsupported kind, is rejected with one sentence that
+ * says what to use instead. */
 static void other_files_are_named(void **state_)
 {
 	static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x12\x07\x0a\x03" "a.b\x18";
@@ -318,7 +318,7 @@ static void other_files_are_named(void **state_)
 	expect_refusal("bert.json", "", "models/bert.json", 2, "WordPiece");
 }
 
-/* One rank file, two ways to normalize: two tokenizers, also when their images are side by side. */
+/* One rank file with two normalizers gives two tokenizers, also if both have images. */
 static void a_normalizer_makes_another_tokenizer(void **state_)
 {
 	static const char *const names[] = { "ranks", "ranks" };
@@ -331,7 +331,7 @@ static void a_normalizer_makes_another_tokenizer(void **state_)
 	put("ranks", text, fread(text, 1, sizeof(text), file));
 	fclose(file);
 	f.images = IMAGES_WRITE;
-	/* the second with an image of the one that was written last */
+	/* in the second round from an image, which is that of the tokenizer written last */
 	for (unsigned round = 0; round < 2; round++) {
 		options(&o, names, 2);
 		for (unsigned i = 0; i < 2; i++)
@@ -345,8 +345,8 @@ static void a_normalizer_makes_another_tokenizer(void **state_)
 	}
 }
 
-/* What a model is with tekken.json: completions are ids, conversations are text, templates beside
- * it are nothing. */
+/* A model with tekken.json uses ids for completions and text for conversations. Templates next to
+ * the file are ignored. */
 static void a_tekken_has_no_template(void **state_)
 {
 	static const char *const names[] = { "tekken.json" };
@@ -409,7 +409,8 @@ static void the_configuration_beside_is_used(void **state_)
 
 /* ---- chat templates --------------------------------------------------------------------- */
 
-/* Load model m0 as told: its text of one message; NULL: it has no template; or the mistake. */
+/* Load model m0 with the given options. Returns its text of one message, NULL if it has no
+ * template, or the error. */
 static const char *said_by(enum model_chat by, const char *template, const char *config)
 {
 	static const struct hash_key key = { { 3, 1 } };
@@ -472,7 +473,7 @@ static void templates_are_found(void **state_)
 
 /* ---- images ----------------------------------------------------------------------------- */
 
-/* Load as at a start; which source was it? */
+/* Load as at a start. Returns true if the tokenizer came from its image. */
 static bool start_takes_image(void)
 {
 	struct route_opts o;
@@ -530,7 +531,8 @@ static void an_image_is_made_and_used(void **state_)
 	route_opts_free(&o);
 }
 
-/* Whatever is in its place: ignored with one line, and made anew. */
+/* Any other content in place of the image is ignored with one log line, and the image is written
+ * again. */
 static void expect_rewritten(void)
 {
 	assert_false(start_takes_image());
@@ -609,7 +611,7 @@ static void an_image_of_somebody_else_is_not_used(void **state_)
 	expect_rewritten();
 }
 
-/* A name that the writer takes for the new file, as a directory: nothing can be made there. */
+/* A directory has the name of the writer's temporary file, so no image can be written. */
 static void block(const char *dir, const char *name)
 {
 	char tmp[400];
@@ -654,7 +656,7 @@ static void no_place_is_told_and_nothing_else(void **state_)
 	assert_false(start_takes_image());
 }
 
-/* Of processes that were killed. */
+/* Temporary files of killed processes are removed. */
 static void what_was_left_half_written_goes(void **state_)
 {
 	char left[128], lives[128];

@@ -1,5 +1,5 @@
-/* Without memory, at each place in turn: tokenizers are loaded whole or not at all, and what was
- * loaded stays. */
+/* Fail each allocation in turn: a tokenizer is loaded completely or not at all, and loaded ones
+ * stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static int options(struct route_opts *o)
 	return 0;
 }
 
-/* A start, and a copy as the core makes one; how often it went well. */
+/* Load as at a start, and copy as the core does. Returns the number of successes. */
 static int story(const struct model_files *f)
 {
 	struct err e = { .text = "" };

@@ -1,5 +1,5 @@
-/* How long bytes have waited, what becomes of frames that waited too long; and both in a loop of
- * the agent's kind, on a clock in memory, against peers that ask for more than it can do. */
+/* Test how the age of bytes is measured and how frames that waited too long are answered. Then
+ * simulate a loop like the agent's on a clock in memory, with peers that exceed its capacity. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,21 +23,21 @@ static void a_byte_is_as_old_as_the_look_that_saw_it(void **state)
 {
 	struct arrivals a = { 0 };
 
-	arrivals_seen(&a, 1, 10 * MS);		/* it is readable: one byte at least */
+	arrivals_seen(&a, 1, 10 * MS);		/* readable: at least one byte */
 	arrivals_seen(&a, 50, 15 * MS);
-	arrivals_read(&a, 20, true, 16 * MS);	/* holds the byte of the first look */
+	arrivals_read(&a, 20, true, 16 * MS);	/* includes the first seen byte */
 	assert_int_equal(a.since, 10 * MS);
 	arrivals_read(&a, 20, true, 17 * MS);
 	assert_int_equal(a.since, 15 * MS);
 	arrivals_seen(&a, 100, 20 * MS);
-	arrivals_read(&a, 10, true, 21 * MS);	/* the last that the second look saw */
+	arrivals_read(&a, 10, true, 21 * MS);	/* last byte of the second look */
 	assert_int_equal(a.since, 15 * MS);
 	arrivals_read(&a, 60, true, 22 * MS);
 	assert_int_equal(a.since, 20 * MS);
 	arrivals_read(&a, 60, false, 23 * MS);
 	assert_int_equal(a.since, 20 * MS);
 	assert_int_equal(a.n, 0);
-	arrivals_read(&a, 7, false, 30 * MS);	/* no look saw it: no age */
+	arrivals_read(&a, 7, false, 30 * MS);	/* unseen before the read: age 0 */
 	assert_int_equal(a.since, 30 * MS);
 }
 
@@ -113,11 +113,11 @@ static void verdict_holds_until_it_rests(void **state)
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_LATE);
 	a.since = 28 * MS;
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_LATE);
-	other.since = 28 * MS;			/* nobody else's */
+	other.since = 28 * MS;			/* others are not late */
 	assert_int_equal(overload_judge(&o, &other, 28 * MS, -1), SERVE_BUSY);
 	arrivals_rest(&a);
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_BUSY);
-	rest_short(&o);			/* the thread, too */
+	rest_short(&o);			/* and the thread rested */
 	assert_int_equal(overload_judge(&o, &a, 28 * MS, -1), SERVE_IN_TIME);
 }
 
@@ -156,7 +156,7 @@ static void make_busy(struct overload *o)
 
 static enum serve_wait of_asked(struct overload *o, struct arrivals *a, usec now, msec asked)
 {
-	a->since = now;				/* none of it in our socket */
+	a->since = now;				/* no wait in our socket */
 	return overload_judge(o, a, now, asked);
 }
 
@@ -176,7 +176,7 @@ static void what_waits_in_the_sender_counts_in_a_backlog(void **state)
 		assert_int_equal(of_asked(&o, &a, 1010 * MS, z + 1010), SERVE_BUSY);
 		assert_int_equal(of_asked(&o, &a, 1010 * MS, z + 1003), SERVE_HURRY);
 		assert_int_equal(of_asked(&o, &a, 1030 * MS, z + 1010), SERVE_LATE);
-		/* refused is that frame alone */
+		/* only that frame is rejected */
 		assert_int_equal(of_asked(&o, &a, 1030 * MS, z + 1030), SERVE_HURRY);
 		arrivals_rest(&a);
 		assert_int_equal(of_asked(&o, &a, 1030 * MS, -1), SERVE_BUSY);
@@ -196,12 +196,12 @@ static void a_sender_that_says_nonsense_or_nothing_before_is_not_refused(void **
 	make_busy(&o);
 	for (unsigned i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
 		assert_int_equal(of_asked(&o, &a, 1100 * MS, nonsense[i]), SERVE_BUSY);
-	assert_int_equal(of_asked(&o, &a, 1100 * MS, ASKED_MOST), SERVE_BUSY);	/* asked in times to come */
+	assert_int_equal(of_asked(&o, &a, 1100 * MS, ASKED_MOST), SERVE_BUSY);	/* in the future */
 	assert_int_equal(of_asked(&o, &a, 1100 * MS, 0), SERVE_LATE);
 }
 
-/* Its clock was set back by a minute: what it asks looks a minute old until the distance is known
- * again. */
+/* The sender's clock is set back by a minute: its requests look a minute old until the offset of
+ * the clocks is measured again. */
 static void a_clock_that_was_set_is_followed(void **state)
 {
 	struct overload o = rested();
@@ -224,7 +224,8 @@ static void a_clock_that_was_set_is_followed(void **state)
 }
 
 /* Send a burst of 40 frames each 10 ms, each frame 1 ms old. After 10 s the sender's clock steps
- * back by <step>; it drifts by <ppm>. Return how many frames are refused from second <after> on. */
+ * back by <step>; it drifts by <ppm>. Returns the number of rejected frames from second <after>
+ * on. */
 static unsigned refused_by_clock(msec step, usec ppm, unsigned seconds, unsigned after)
 {
 	struct overload o = rested();
@@ -270,8 +271,7 @@ static void a_thread_that_stood_still_does_not_move_the_distance(void **state)
 	assert_int_equal(of_asked(&o, &a, now * MS, now - 20), SERVE_LATE);
 }
 
-/* A window so small that nothing in it gets old: many frames without a rest are a backlog as well.
- */
+/* With a small window no frame gets old, but many frames without a rest are a backlog as well. */
 static void many_frames_without_a_rest_are_a_backlog(void **state)
 {
 	struct overload o = rested();
@@ -307,7 +307,7 @@ static void the_first_are_not_refused_for_it(void **state)
 #define FRAME		4096u
 #define SENDERS_ZERO	1790000000000
 
-struct queue {			/* one connection: when each frame that waits was due */
+struct queue {			/* one connection: due times of its pending frames */
 	usec due[WINDOW_MAX];
 	unsigned head, n;
 	struct arrivals arrivals;
@@ -324,11 +324,12 @@ struct sim {
 	unsigned turns, next_conn;
 	struct overload o;
 	struct queue q[CONNS_MAX];
-	unsigned order[CONNS_MAX], n_order;	/* those that are ready, the next to be read from first */
+	unsigned order[CONNS_MAX], n_order;	/* ready connections, in the order of reading */
 	unsigned answers[SERVE_LATE + 1], in_time;
 };
 
-/* What is due goes to a connection with room in its window, else it waits in the client. */
+/* Put each due request on a connection with room in its window; without one it waits in the
+ * client. */
 static void offer(struct sim *s)
 {
 	while (s->every == 0 || s->next_due <= s->now) {
@@ -385,7 +386,7 @@ static void answer(struct sim *s, struct queue *q)
 	offer(s);
 }
 
-/* Nothing waits: the clock goes on to the next request. */
+/* If no frame is pending, advance the clock to the next request. */
 static bool rest(struct sim *s)
 {
 	for (unsigned i = 0; i < s->conns; i++)
@@ -397,7 +398,7 @@ static bool rest(struct sim *s)
 	return true;
 }
 
-/* One turn of the loop: wait for bytes, look who is ready, answer for a millisecond. */
+/* Run one turn of the loop: wait for bytes, find the ready connections, answer for 1 ms. */
 static void turn(struct sim *s)
 {
 	bool rested;
@@ -419,11 +420,10 @@ static void turn(struct sim *s)
 	}
 }
 
-/* Microseconds for a decision, for one without compared rules, for one in a hurry, for a refusal.
- */
+/* Microseconds of a full decision, one without compared rules, a hurried one, and a rejection. */
 struct costs { usec full, busy, hurried, refused; };
 
-/* Run for <seconds>. <factor> times as much comes as can be decided; 0: closed loop. */
+/* Run for <seconds> with <factor> times the capacity offered; 0: closed loop. */
 static struct sim *run_for(
     unsigned seconds, unsigned conns, unsigned window, double factor, bool tells, struct costs c)
 {
@@ -458,7 +458,7 @@ static double share(const struct sim *s, unsigned n)
 	return (double)n / all;
 }
 
-/* The client has nothing for longer than that, which nobody was asked. */
+/* Return how long the oldest request waits in the client, before it is sent. */
 static usec held_back(const struct sim *s)
 {
 	return s->every > 0 ? s->now - s->next_due : 0;
@@ -466,7 +466,7 @@ static usec held_back(const struct sim *s)
 
 static const unsigned shapes[][2] = { { 8, 20 }, { 64, 20 }, { 4, 64 }, { 1, 20 }, { 64, 1 } };
 
-/* A tokenizer makes decisions dear, and text is 20 times cheaper. */
+/* With a tokenizer decisions are expensive; in text mode they cost a 20th. */
 static void an_open_loop_is_answered(bool tells)
 {
 	static const double factors[] = { 0.5, 1, 2, 4 };
@@ -490,9 +490,9 @@ static void an_open_loop_is_answered_in_time(void **state)
 	an_open_loop_is_answered(true);
 }
 
-/* Where a hurry gains nothing, refusing has to. If nobody tells when they were asked for, the
- * windows must hold more than is decided within the bound: nothing else shows that there is more.
- */
+/* If a hurried decision saves no time, requests must be rejected. If requests have no asked_ms, the
+ * windows must hold more than is decided within the bound, because nothing else shows the
+ * overload. */
 static void without_a_cheaper_way_they_are_refused(void **state)
 {
 	static const struct { unsigned conns, window; bool tells;
@@ -511,13 +511,13 @@ static void without_a_cheaper_way_they_are_refused(void **state)
 
 		if (share(s, s->in_time) < 0.999 || held_back(s) > 50 * MS)
 			fail_msg("%ux%u: %.4f in time", most[i].conns, most[i].window, share(s, s->in_time));
-		/* the time that is left by refusing 3 of 4 is for the fourth: 0.17 of all */
+		/* rejecting 3 of 4 leaves time for the fourth: 0.17 of all */
 		assert_true(share(s, s->answers[SERVE_LATE]) < 0.88);
 		free(s);
 	}
 }
 
-/* The distance of the clocks must not grow by the time that frames wait in the senders. */
+/* The measured offset of the clocks must not include the time that frames wait in the senders. */
 static void an_overload_of_minutes_is_not_taken_for_distance(void **state)
 {
 	static const unsigned most[][2] = { { 8, 20 }, { 2, 20 } };
@@ -531,8 +531,8 @@ static void an_overload_of_minutes_is_not_taken_for_distance(void **state)
 	}
 }
 
-/* Compared rules make a decision three times as dear. They are the first to be left out, and no
- * more are refused than have to be: n of 4 decided in the time of one, 33 n + 6 (4 - n) = 100,
+/* Compared rules triple the cost of a decision. They are left out first, and as few requests as
+ * possible are rejected: n of 4 are decided in the time of one, 33 n + 6 (4 - n) = 100, which
  * leaves 0.29 of all. */
 static void compared_rules_are_left_out_first(void **state)
 {
@@ -553,7 +553,7 @@ static void compared_rules_are_left_out_first(void **state)
 	}
 }
 
-/* As fast as answers come, and never older than the bound: nobody is refused. */
+/* In a closed loop no request gets older than the bound, so none is rejected. */
 static void a_closed_loop_that_is_not_late_is_decided(void **state)
 {
 	static const struct { unsigned conns, window; usec full, hurried; } loops[] = {

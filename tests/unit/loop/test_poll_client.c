@@ -1,5 +1,5 @@
-/* test_poll_client.c - a peer that is asked again and again: kept connections, lost ones, silence,
- * refusal. Peer and client share a loop; the peer does what its script says. */
+/* test_poll_client.c - a peer that is polled repeatedly: kept and lost connections, timeouts,
+ * refused connections. Peer and client share a loop; the peer follows its script. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,17 +21,17 @@ static struct world {
 	ev_io accept, peer;
 	ev_timer limit;
 	struct poll_client client;
-	/* what the peer does with a question */
-	bool closes;		/* behind its answer */
-	bool closes_first;	/* instead of it */
+	/* how the peer reacts to a request */
+	bool closes;		/* after its answer */
+	bool closes_first;	/* without an answer */
 	bool silent;
 	bool dribbles;		/* a byte at a time */
 	enum poll_client_reply says;
-	/* what came of it */
+	/* results */
 	int accepted, questions, answered, failed, begun;
 	char got[64], error[80];
 	size_t n_got;
-	int until;		/* answers or failures */
+	int until;		/* stop after so many answers and failures */
 } w;
 
 #define ANSWER	"1 2 3."
@@ -147,7 +147,7 @@ static void start(const char *listen)
 	};
 }
 
-/* Until so many questions are over; a limit only where it hangs. */
+/* Run until <until> polls have ended. The limit only matters if the loop hangs. */
 static void go(int until)
 {
 	w.until = until;
@@ -184,15 +184,15 @@ static void on_a_unix_socket_too(void **state)
 	snprintf(path, sizeof(path), "unix@/tmp/kvroute-client-%d.sock", (int)getpid());
 	start(path);
 	w.dribbles = true;
-	w.says = POLL_CLIENT_CLOSE;		/* the owner does not want it any more */
+	w.says = POLL_CLIENT_CLOSE;		/* the owner closes it */
 	go(4);
 	assert_int_equal(w.answered, 4);
 	assert_int_equal(w.accepted, 4);
 	finish();
 }
 
-/* Closed behind each answer: seen at once, or with the next question, which then goes to a new
- * connection. */
+/* The peer closes after each answer. The client notices at once, or with the next request, which
+ * it then sends on a new connection. */
 static void a_kept_connection_is_closed(void **state)
 {
 	start("127.0.0.1:0");
@@ -211,7 +211,7 @@ static void closed_as_it_is_asked(void **state)
 	assert_int_equal(w.answered, 1);
 	w.closes_first = true;
 	w.until = 2;
-	ev_run(w.loop, 0);		/* asked there, lost, asked anew, and lost again: that is a failure */
+	ev_run(w.loop, 0);		/* lost, sent again on a new connection, lost again: a failure */
 	assert_int_equal(w.questions, 3);
 	assert_int_equal(w.accepted, 2);
 	assert_int_equal(w.failed, 1);
@@ -243,7 +243,7 @@ static void nobody_answers(void **state)
 	finish();
 }
 
-/* Asked six times, with 10 ms, 20, 40, 80 and 160 between them: never sooner. */
+/* Six attempts, with pauses of at least 10, 20, 40, 80 and 160 ms. */
 static void nobody_is_there(void **state)
 {
 	usec began = clock_usec();
@@ -280,7 +280,7 @@ static void talk_without_being_asked(void **state)
 	w.until = 2;
 	ev_run(w.loop, 0);
 	assert_int_equal(w.answered, 2);
-	assert_int_equal(w.accepted, 2);	/* what was said before is nobody's answer */
+	assert_int_equal(w.accepted, 2);	/* earlier bytes are no answer */
 	finish();
 }
 

@@ -1,4 +1,4 @@
-/* test_recfile.c - the recorded traffic as a file: how it begins, how it grows and how it ends. */
+/* test_recfile.c - the file of recorded traffic: start, growth and end. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,7 +152,7 @@ static void or_goes_on_in_a_new_one(void **state)
 	recfile_close(&w.f);
 }
 
-/* A disk without room: the recording ends, and what asks to be recorded is not even queued. */
+/* On a full disk the recording ends, and later requests are not queued. */
 static void a_write_that_fails_ends_it(void **state)
 {
 	begin();

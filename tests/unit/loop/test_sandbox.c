@@ -43,7 +43,7 @@
 
 #define WENT_ON		200	/* exit status: the call went through */
 
-/* What was open before, for calls that need something. */
+/* Files and sockets opened before the sandbox, for calls that need a descriptor. */
 static struct {
 	char dir[64], other[64], in_dir[96], in_other[96];
 	int pair[2], listener, datagrams, epoll, file, opened_dir;
@@ -130,7 +130,7 @@ static void enter(void)
 
 static void forbid(int nr, int error);
 
-/* Seccomp alone: what it refuses is refused on a kernel without Landlock as well. */
+/* Enter seccomp alone, to show its rejections on a kernel without Landlock. */
 static void enter_without_landlock(void)
 {
 	forbid(SCMP_SYS(landlock_create_ruleset), ENOSYS);
@@ -139,7 +139,7 @@ static void enter_without_landlock(void)
 		_exit(98);
 }
 
-/* What waitpid() says of a child that runs <prepare> and then <try>, which gives 0 or -1 with
+/* Return the wait status of a child that runs <prepare> and then <try>, which returns 0, or -1 with
  * errno. */
 static int in_child(void (*prepare)(void), int (*try)(void))
 {
@@ -148,7 +148,7 @@ static int in_child(void (*prepare)(void), int (*try)(void))
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* what was shut down in another child is shut down for all */
+		/* a new pair, because a shutdown() in one child affects all */
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w.pair) != 0)
 			_exit(96);
 		prepare();
@@ -190,7 +190,7 @@ static bool no_sandbox(void)
 
 #define THREAD_FLAGS	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 
-/* Where a datagram would go: to a port of this machine that nobody has. */
+/* Destination of datagrams: an unused port of this machine. */
 static union { struct sockaddr sa; struct sockaddr_in in; } loopback = {
 	.in = { .sin_family = AF_INET, .sin_port = 9, .sin_addr = { 0x0100007f } },
 };
@@ -373,7 +373,7 @@ static const struct {
 #undef R
 };
 
-/* Each is counted, once; but ENOSYS, of which libc knows another way. */
+/* Each rejected call is counted once, except with ENOSYS, where libc has an alternative. */
 static void expect_refused(void (*prepare)(void), const char *name, int (*try)(void), int error)
 {
 	uint64_t before = refused_read(&refusals->agent);
@@ -425,7 +425,7 @@ static int refused_in_threads(void)
 	return -bad;
 }
 
-/* SIGSYS that somebody sends, and one that was blocked or ignored before, change nothing. */
+/* A SIGSYS sent by a process, or blocked or ignored before, has no effect. */
 static void enter_with_signal_blocked(void)
 {
 	sigset_t set;
@@ -668,7 +668,7 @@ static int look_and_log(void)
 	       getrandom(&x, sizeof(x), 0) == sizeof(x) && clock_usec() > 0 && time(NULL) > 0 ? 0 : -1;
 }
 
-/* What a snapshot needs here: a file and a directory that are open. */
+/* The calls of a snapshot on an open file and an open directory. */
 static int sync_files(void)
 {
 	struct stat st;
@@ -679,8 +679,8 @@ static int sync_files(void)
 	    : -1;
 }
 
-/* The index's memory is taken before and given back at the end: then something else may be there.
- */
+/* The memory of the index is mapped before and unmapped at the end; later that address range may
+ * have another use. */
 static void enter_with_region(void)
 {
 	if (region_take(&w.region, 1 << 20, true) != 0)
@@ -703,7 +703,7 @@ static int crash(void)
 	abort();
 }
 
-/* There is no core, so what libc says of a broken heap is all that anybody will know. */
+/* libc's message about a corrupt heap must be written, because there is no core file. */
 static void enter_with_words(void)
 {
 	int fd = open(w.in_other, O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -764,8 +764,7 @@ static void what_serving_needs_is_allowed(void **state)
 
 /* ---- kernels and containers that have less ---------------------------------------------- */
 
-/* The call <nr> ends with <error>, as where the kernel does not have it or a container forbids it.
- */
+/* Make call <nr> fail with <error>, as on a kernel without it or in a container that forbids it. */
 static void forbid(int nr, int error)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
@@ -804,7 +803,7 @@ static void landlock_only(void)
 		_exit(97);
 }
 
-/* ---- who may be asked ------------------------------------------------------------------- */
+/* ---- allowed connections ---------------------------------------------------------------- */
 
 static int connect_to_port(uint16_t port)
 {
@@ -817,7 +816,7 @@ static int connect_to_port(uint16_t port)
 	return 0;
 }
 
-static uint16_t port_there;	/* of w.listener: inside, nobody may ask for it */
+static uint16_t port_there;	/* of w.listener, found before the sandbox forbids the call */
 
 static void find_port(void)
 {
@@ -836,9 +835,9 @@ static void enter_asking(void)
 	enter();
 }
 
-/* Where connections may be begun, a datagram must still not leave. */
+/* Also if connect() is allowed, no datagram may be sent. */
 TRY(connect_datagrams, connect(w.datagrams, &loopback.sa, sizeof(loopback)))
-/* The kernel looks at 32 bits of a descriptor, a filter at 64. */
+/* The kernel compares 32 bits of a descriptor, a filter 64. */
 TRY(connect_widened, syscall(SYS_connect, w.datagrams | 1L << 32, &loopback.sa, sizeof(loopback)))
 
 static int send_through_new(void)
@@ -855,7 +854,7 @@ static int blocking(void) { return socket(AF_INET, SOCK_STREAM, 0); }
 static int raw_packets(void) { return socket(AF_PACKET, SOCK_RAW, 0); }
 static int binds_ports(void) { errno = 0; return sandbox_binds_ports(&w.box) ? -1 : 0; }
 
-/* As much as that needs, and only where it is configured. */
+/* Connections are allowed only as far as the configuration needs them. */
 static void who_may_be_asked(void **state)
 {
 	if (no_sandbox())

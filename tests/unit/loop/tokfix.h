@@ -1,4 +1,4 @@
-/* tokfix.h - small tokenizers as files: byte-level, with as many merges as one likes. */
+/* tokfix.h - small byte-level tokenizers as files, with any number of merges. */
 #ifndef TESTS_LOOP_TOKFIX_H
 #define TESTS_LOOP_TOKFIX_H
 

@@ -1,4 +1,4 @@
-/* Addresses: what is one and what is not; unix socket files in the way. */
+/* Valid and invalid addresses; existing unix socket files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,8 +160,8 @@ static void living_is_an_error(void **state)
 
 #define RACERS	6
 
-/* In a process of its own, as soon as <go> is closed: says W (won), L (told that another answers)
- * or ? and lives until <end> is closed. */
+/* Listen in a child process as soon as <go> is closed. The child writes W if it got the socket, L
+ * if another process answers there, else ?, and lives until <end> is closed. */
 static pid_t racer(int type, const int *go, const int *said, const int *end)
 {
 	pid_t pid = fork();
@@ -181,7 +181,8 @@ static pid_t racer(int type, const int *go, const int *said, const int *end)
 	_exit(write(said[1], &c, 1) != 1 || read(end[0], &c, 1) != 0);
 }
 
-/* Several that find one stale socket at the same moment: one gets it, the others say so. */
+/* If several processes find one stale socket at the same moment, one gets it, and the others report
+ * that it is in use. */
 static void racing_for_a_stale_one(void **state)
 {
 	int round, i, status;
@@ -238,7 +239,7 @@ static void other_files_stay(void **state)
 	assert_true(exists());
 }
 
-/* A successor's socket under the same name is not ours to remove. */
+/* A socket of the same name that another process made is not removed. */
 static void only_our_own_is_unlinked(void **state)
 {
 	struct listener first, second;

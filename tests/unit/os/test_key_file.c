@@ -1,4 +1,4 @@
-/* The key file: made once, read again, refused when it is not what it should be. */
+/* The key file: created once, read again, rejected if it is not a valid key file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static int setup(void **state)
 	snprintf(dir, sizeof(dir), "/tmp/kvroute-key-XXXXXX");
 	if (mkdtemp(dir) == NULL)
 		return -1;
-	/* permissions mean nothing to root: be somebody else */
+	/* root ignores permissions, so use another user */
 	if (geteuid() == 0 && (chown(dir, 65534, 65534) != 0 || seteuid(65534) != 0))
 		return -1;
 	snprintf(file, sizeof(file), "%s/key", dir);
@@ -38,7 +38,7 @@ static int teardown(void **state)
 		return -1;
 	chmod(dir, 0700);
 	unlink(file);
-	return rmdir(dir);	/* fails when anything else was left there */
+	return rmdir(dir);	/* fails if any other file is left */
 }
 
 static void put(const void *p, size_t n, mode_t mode)
@@ -89,7 +89,7 @@ static void named_file(void **state)
 	assert_true(kept);
 	assert_int_equal(key_file_load(key_file, state_dir, &me, &two, &kept, &e), 0);
 	assert_true(same(&one, &two));
-	/* a place the operator named must work */
+	/* a configured place must work */
 	snprintf(key_file, sizeof(key_file), "/nonexistent-kvroute/key");
 	assert_int_equal(key_file_load(key_file, state_dir, &me, &one, &kept, &e), -1);
 	assert_non_null(strstr(e.text, key_file));
@@ -168,13 +168,13 @@ static void no_directory(void **state)
 
 static void closed_directories(void **state)
 {
-	assert_int_equal(chmod(dir, 0500), 0);		/* read, not written */
+	assert_int_equal(chmod(dir, 0500), 0);		/* readable, not writable */
 	temporary(dir);
-	assert_int_equal(chmod(dir, 0000), 0);		/* not even searched */
+	assert_int_equal(chmod(dir, 0000), 0);		/* not searchable either */
 	temporary(dir);
 }
 
-/* A key that is there counts, whether or not one could be made. */
+/* An existing key is used, also if none could be created. */
 static void read_only_directory_with_key(void **state)
 {
 	uint8_t secret[HASH_SECRET_BYTES] = { 7 };

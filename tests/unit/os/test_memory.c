@@ -1,4 +1,4 @@
-/* Is there as much memory as a budget names: against files that the test writes. */
+/* Compare a budget with the available memory, read from files that the test writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static int end(void **state)
 	return nftw(root, one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Of <have> MiB all can be had and one more cannot: for the reason named by <words>. */
+/* A budget of <have> MiB is accepted, and one more is rejected with <words> as the reason. */
 static void bound(uint64_t have, const char *words)
 {
 	struct err e = { "" };

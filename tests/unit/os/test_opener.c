@@ -1,5 +1,5 @@
-/* The opener: a file that is replaced, missing, back again; files of models; an opener that hangs,
- * and one that is gone. */
+/* The opener: a file that is replaced, missing, and restored; files of models; an opener that hangs
+ * or has ended. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void put(const char *to, const char *text)
 	close(fd);
 }
 
-/* The only child that this program has. */
+/* Return the only child of this process. */
 static pid_t only_child(void)
 {
 	char name[64];
@@ -144,7 +144,7 @@ static void opens_what_is_there_now(void **state)
 	print_message("%lld us for each open and read\n", (long long)(clock_usec() - start) / 100);
 }
 
-/* Somebody else's writer may never come, and the file that takes its place must still be opened. */
+/* A pipe without a writer must not block the opener: the file that replaces it must be opened. */
 static void a_pipe_does_not_hold_it(void **state)
 {
 	usec start = clock_usec();
@@ -167,7 +167,7 @@ static void signals_do_not_end_it(void **state)
 	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
 	size_t i;
 
-	expect("one");		/* it ignores them by now */
+	expect("one");		/* after it, the signals are ignored */
 	for (i = 0; i < 3; i++)
 		assert_int_equal(kill(child, signals[i]), 0);
 	expect("one");
@@ -201,7 +201,7 @@ static void gone_is_told(void **state)
 	assert_int_equal(opener_open(&o), -ESRCH);
 }
 
-/* Beside the three that everybody has. */
+/* Count the descriptors of the child, except the three standard ones. */
 static int fds_of_child(void)
 {
 	char name[64];
@@ -220,7 +220,7 @@ static void assert_holds_nothing(void)
 	int tries;
 
 	for (tries = 0; tries < 36000 && fds_of_child() != 3; tries++)
-		usleep(5000);	/* it may not have closed what it sent yet */
+		usleep(5000);	/* it may still have to close a sent one */
 	/* the socket, and the directories of snapshots and of recordings */
 	assert_int_equal(fds_of_child(), 3);
 }
@@ -269,7 +269,7 @@ static void models_are_opened(void **state)
 	expect_fd(opener_open_model(&o, "a/snap/t.json"), "blob");
 	expect_fd(opener_open_model(&o, "b/t.json"), "blob");
 	expect_fd(opener_open_model(&o, "b2/t.json"), "blob");
-	expect_fd(opener_open_model(&o, "a/snap/../blobs/12ab"), "blob");	/* it stays inside */
+	expect_fd(opener_open_model(&o, "a/snap/../blobs/12ab"), "blob");	/* still below the root */
 	expect("one");
 	put_model("top.json", "replaced");
 	expect_fd(opener_open_model(&o, "top.json"), "replaced");
@@ -279,7 +279,7 @@ static void models_are_opened(void **state)
 	expect_fd(opener_open_model(&o, name), "replaced");
 }
 
-/* What a hostile agent may say. */
+/* Requests of a hostile agent. */
 static void nothing_else_is_opened(void **state)
 {
 	char name[SAFE_PATH_MAX + 2], deep[3 * SAFE_PATH_DEPTH_MAX + 8] = "";
@@ -298,7 +298,7 @@ static void nothing_else_is_opened(void **state)
 		{ "root/etc/passwd", EXDEV },
 		{ "up/outside", EXDEV },
 		{ "via/outside", EXDEV },
-		{ "same", EXDEV }, /* absolute, though it would lead back in */
+		{ "same", EXDEV }, /* absolute: rejected, although its target is inside */
 		{ "pipe", EBADFD },
 		{ "null", EBADFD },
 		{ "sock", EBADFD },
@@ -335,7 +335,7 @@ static void nothing_else_is_opened(void **state)
 	snprintf(un.sun_path, sizeof(un.sun_path), "%s", in_models("sock"));
 	assert_int_equal(bind(sock, (struct sockaddr *)&un, sizeof(un)), 0);
 	if (mknod(in_models("null"), S_IFCHR | 0600, makedev(1, 3)) != 0)
-		assert_int_equal(mkfifo(in_models("null"), 0600), 0);	/* only root may make it */
+		assert_int_equal(mkfifo(in_models("null"), 0600), 0);	/* only root may create a device */
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
 		if (opener_open_model(&o, table[i].name) != -table[i].error)
 			fail_msg("\"%s\" is not refused with %s", table[i].name, strerror(table[i].error));
@@ -343,7 +343,7 @@ static void nothing_else_is_opened(void **state)
 	name[sizeof(name) - 1] = '\0';
 	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);
 	name[sizeof(name) - 2] = '\0';
-	/* of one part: what the kernel says */
+	/* one part: the kernel's error */
 	assert_int_equal(opener_open_model(&o, name), -ENAMETOOLONG);
 	for (unsigned i = 0; i < SAFE_PATH_DEPTH_MAX; i++) {
 		strcat(deep, i ? "/d" : "d");
@@ -444,7 +444,7 @@ static void snapshots_are_made(void **state)
 	expect_fd(fd, "secret");
 }
 
-/* Each new file of a recording takes the place of the one before, which becomes the old one. */
+/* A new recording gets the name of the previous one, which is renamed to the old one. */
 static void recordings_are_made(void **state)
 {
 	static const char *const text[] = { "one", "two", "three" };
@@ -462,7 +462,7 @@ static void recordings_are_made(void **state)
 	}
 	expect_fd(open(in_snaps("rec"), O_RDONLY | O_CLOEXEC), "three");
 	expect_fd(open(in_snaps("rec.1"), O_RDONLY | O_CLOEXEC), "two");
-	/* a link is not followed; Landlock lets nobody move it aside */
+	/* a link is not followed, and Landlock forbids renaming it */
 	assert_int_equal(unlink(in_snaps("rec")), 0);
 	assert_int_equal(symlink(outside, in_snaps("rec")), 0);
 	fd = opener_record_new(&o);
@@ -473,7 +473,7 @@ static void recordings_are_made(void **state)
 	expect_fd(open(outside, O_RDONLY | O_CLOEXEC), "secret");
 }
 
-/* The only file that it removes is a socket of the configuration that is the one we made. */
+/* It removes no file except configured sockets that this process created. */
 static void only_our_socket_is_removed(void **state)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };

@@ -1,5 +1,5 @@
-/* test_secret.c - the token of the log feed: read, refused, compared; and what its mistakes may
- * say. */
+/* test_secret.c - the token of the log feed: reading, rejecting and comparing it; and error texts,
+ * which must not contain it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static void bytes(void **state)
 		text[10] = (char)c;
 		assert_int_equal(read_as(text, strlen("secretsecretsecretsecret"), 0600, &t, &e),
 				 ok ? 0 : -1);
-		assert_null(strstr(e.text, "secretsecret"));	/* the file's name is said, nothing of it */
+		assert_null(strstr(e.text, "secretsecret"));	/* the error names the file only */
 		assert_true(ok || strstr(e.text, file) != NULL);
 	}
 }
@@ -115,7 +115,7 @@ static void files(void **state)
 	assert_int_equal(token_read(&t, file, &me, &e), -1);
 }
 
-/* A file of somebody else is one that somebody else may change. Only root can make one. */
+/* Another user's file is rejected, because that user can change it. Only root can create one. */
 static void owners(void **state)
 {
 	struct identity other = { .uid = 4711 };
@@ -132,17 +132,17 @@ static void owners(void **state)
 	assert_int_equal(token_read(&t, file, &me, &e), -1);
 	assert_non_null(strstr(e.text, "belongs to user 4711"));
 	assert_non_null(strstr(e.text, "chown it"));
-	assert_int_equal(token_read(&t, file, &other, &e), 0);	/* who we will be */
+	assert_int_equal(token_read(&t, file, &other, &e), 0);	/* owner: the user to switch to */
 	assert_int_equal(chown(file, 0, 0), 0);
 	snprintf(to, sizeof(to), "%s.to", file);
 	assert_int_equal(rename(file, to), 0);
 	assert_int_equal(symlink(to, file), 0);			/* our link to our file */
 	assert_int_equal(token_read(&t, file, &me, &e), 0);
-	assert_int_equal(lchown(file, 4711, 4711), 0);		/* somebody else's link to our file */
+	assert_int_equal(lchown(file, 4711, 4711), 0);		/* another user's link to our file */
 	assert_int_equal(token_read(&t, file, &me, &e), -1);
 	assert_non_null(strstr(e.text, "link that belongs to another user"));
 	assert_int_equal(lchown(file, 0, 0), 0);
-	assert_int_equal(chown(to, 4711, 4711), 0);		/* our link to somebody else's file */
+	assert_int_equal(chown(to, 4711, 4711), 0);		/* our link to another user's file */
 	assert_int_equal(token_read(&t, file, &me, &e), -1);
 	assert_non_null(strstr(e.text, "belongs to user 4711"));
 	unlink(to);
@@ -153,7 +153,7 @@ static void compared(void **state)
 	struct token t = { .n = 0 };
 	char other[TOKEN_MAX + 1];
 
-	assert_true(token_same(&t, SPAN("")));	/* but nobody asks then */
+	assert_true(token_same(&t, SPAN("")));	/* no caller compares it then */
 	t.n = 40;
 	for (size_t i = 0; i < t.n; i++)
 		t.text[i] = (char)('A' + i);

@@ -24,7 +24,7 @@ struct story {
 	char log[65536];
 	size_t n_log;
 	unsigned n_notify, n_lost, n_abort;
-	struct spop_event last;	/* of the last event that was not SPOP_EV_NONE */
+	struct spop_event last;	/* of the last event other than SPOP_EV_NONE */
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -131,7 +131,7 @@ static inline void story_log_replies(struct story *s, size_t from)
 		story_log(s, "reply that is no frame\n");
 }
 
-/* One call; false when nothing was taken. <left> shrinks. */
+/* Make one call, which reduces <left>. Returns false if it used no bytes. */
 static inline bool story_step(struct story *s, const uint8_t **p, size_t *left)
 {
 	struct spop_wr out = { s->out, s->n_out, sizeof(s->out), false };

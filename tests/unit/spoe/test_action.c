@@ -1,4 +1,4 @@
-/* test_action.c - ACKs: their bytes, their limits, and what is left out when they do not fit. */
+/* test_action.c - ACKs: their bytes, their limits, and the actions left out if they do not fit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static void test_all_types(void **state)
 		   " set txn.v=bin:3");
 }
 
-/* A value of every length around the frame size: never above it, and what is left out is whole. */
+/* Values of every length around the frame size: no frame exceeds it, and only whole actions are
+ * left out. */
 static void test_frame_size(void **state)
 {
 	static char value[SMALL * 2];
@@ -118,7 +119,7 @@ static void test_frame_size(void **state)
 	assert_true(fitted_at_limit && dropped_above);
 }
 
-/* What comes after something left out may still fit. */
+/* An action after one that was left out may still fit. */
 static void test_after_dropped(void **state)
 {
 	static char value[SMALL];

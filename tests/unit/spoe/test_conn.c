@@ -71,7 +71,7 @@ static void test_want(void **state)
 	story_end(&s);
 }
 
-/* Our own goodbye, in every state, and behind an ACK in the same bytes. */
+/* Our own DISCONNECT, in every state, and after an ACK in the same bytes. */
 static void test_disconnect(void **state)
 {
 	uint8_t buf[512];
@@ -111,7 +111,7 @@ static void test_disconnect(void **state)
 	story_end(&s);
 }
 
-/* After CLOSE nothing is taken and nothing is said. */
+/* After CLOSE no byte is read and none is written. */
 static void test_closed(void **state)
 {
 	const uint8_t http[] = "GET / HTTP/1.1\r\n\r\n";
@@ -135,7 +135,7 @@ static void test_closed(void **state)
 	spop_conn_fini(&c);
 }
 
-/* A reply is whole or not there, whatever room there is; SPOP_REPLY_MAX is always enough. */
+/* A reply is written completely or not at all, for any room. SPOP_REPLY_MAX is always enough. */
 static void test_room_for_replies(void **state)
 {
 	static const char *const frames[] = {
@@ -246,7 +246,7 @@ static void feed_fragment(unsigned type, unsigned flags, unsigned id, const uint
 	hex_length(&h, 0);
 	assert_int_equal(spop_conn_next(&s.conn, frame, h.n, &w, ev), h.n);
 	if (type == 0)
-		memset(frame, 0xdd, sizeof(frame));	/* what was joined must not need it */
+		memset(frame, 0xdd, sizeof(frame));	/* joined bytes must not point into it */
 }
 
 /* Several NOTIFYs of random bytes, cut at random, their fragments shuffled into each other. */

@@ -35,7 +35,8 @@ static void feed(struct spop_conn *c, unsigned type, unsigned flags, unsigned st
 	assert_int_equal(w.n, 0);
 }
 
-/* All frames once; every NOTIFY must come, whole or lost. Returns how many were lost. */
+/* Send all frames once. Each NOTIFY must be reported, complete or lost. Returns the number of lost
+ * ones. */
 static unsigned tell(struct spop_conn *c)
 {
 	static const size_t whole[8] = { [1] = 3000 + 3000 + 9000 + 16000, [3] = 10 + 16000 + 16000 + 1,
@@ -98,10 +99,10 @@ static void test_each_allocation_fails_once(void **state)
 			spop_conn_fini(&c);
 			break;
 		}
-		assert_in_range(lost, 0, 1);	/* 0: it was the one that is aborted anyway */
+		assert_in_range(lost, 0, 1);	/* 0: the lost one is aborted anyway */
 		assert_int_equal(c.n_lost, 1);
 		some += lost;
-		assert_int_equal(tell(&c), 0);	/* and afterwards all is well */
+		assert_int_equal(tell(&c), 0);	/* none is lost afterwards */
 		spop_conn_fini(&c);
 	}
 	assert_true(k > 5 && some > 3);
@@ -129,7 +130,8 @@ static void give(void *arg, size_t n)
 	s->used -= n;
 }
 
-/* From none to more than enough: what cannot be had is lost, all of it is given back. */
+/* Raise the limit from none to more than enough. A NOTIFY without memory is lost, and all memory is
+ * freed. */
 static void test_shared_memory(void **state)
 {
 	struct shared s = { 0 };
@@ -145,12 +147,12 @@ static void test_shared_memory(void **state)
 		assert_true(lost <= last || s.refused > 0);
 		last = lost;
 		if (s.max == 0)
-			assert_int_equal(lost, 2);	/* the third is whole */
+			assert_int_equal(lost, 2);	/* the third is unfragmented */
 		spop_conn_fini(&c);
 		assert_int_equal(s.used, 0);
 	}
 	assert_true(s.max > 4096);
-	/* memory that is granted and not there is given back too */
+	/* the budget is returned, too, if it permits memory that malloc() does not have */
 	for (unsigned long k = 1; k == 1 || lost > 0; k++) {
 		struct spop_conn c = ready();
 
@@ -163,7 +165,7 @@ static void test_shared_memory(void **state)
 	}
 }
 
-/* One frame of which only the head is here. */
+/* Feed a frame of which only the head has arrived. */
 static void lose(
     struct spop_conn *c, unsigned type, unsigned flags, unsigned stream, struct spop_event *ev)
 {
@@ -183,7 +185,7 @@ static void test_frames_thrown_away(void **state)
 	lose(&c, 3, 1, 5, &ev);			/* a whole NOTIFY */
 	assert_int_equal(ev.kind, SPOP_EV_NOTIFY);
 	assert_true(ev.lost && ev.stream_id == 5 && ev.messages.left == 0);
-	lose(&c, 3, 0, 7, &ev);			/* the first fragment: the others are taken, and dropped */
+	lose(&c, 3, 0, 7, &ev);			/* the first fragment: the others are read and dropped */
 	assert_int_equal(ev.kind, SPOP_EV_NONE);
 	feed(&c, 0, 0, 7, 3000, &ev);
 	assert_int_equal(ev.kind, SPOP_EV_NONE);
@@ -199,7 +201,7 @@ static void test_frames_thrown_away(void **state)
 	feed(&c, 3, 0, 11, 3000, &ev);		/* the last */
 	lose(&c, 0, 1, 11, &ev);
 	assert_true(ev.kind == SPOP_EV_NOTIFY && ev.lost && ev.messages.left == 0);
-	lose(&c, 99, 1, 0, &ev);		/* of a type nobody knows */
+	lose(&c, 99, 1, 0, &ev);		/* of an unknown type */
 	assert_int_equal(ev.kind, SPOP_EV_NONE);
 	assert_int_equal(c.n_lost, 4);
 	assert_int_equal(c.n_joining, 0);

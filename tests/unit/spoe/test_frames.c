@@ -49,7 +49,7 @@ static size_t stride(const struct hex_case *c)
 	return c->in.n / CUTS_MAX + 1;
 }
 
-/* ---- what is tried with each case; <s> is the case run whole --------------------------- */
+/* ---- checks of each case; <s> is the result of the whole case -------------------------- */
 
 static void as_expected(const char *file, const struct hex_case *c, const struct story *whole)
 {
@@ -100,7 +100,7 @@ static void every_prefix(const char *file, const struct hex_case *c, const struc
 	}
 }
 
-/* No byte of the input, changed in three ways, may do more than change the events. */
+/* Change each byte of the input in three ways: only the events may differ. */
 static void every_byte_changed(
     const char *file, const struct hex_case *c, const struct story *whole)
 {

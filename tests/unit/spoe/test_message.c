@@ -7,7 +7,7 @@
 
 #include "tests/unit/spoe/story.h"
 
-/* Walk <n> bytes; "name(arg=type ...) ..." and then how it ended, into <text>. */
+/* Read <n> bytes and write "name(arg=type ...) ..." and the result to <text>. */
 static void walk(const uint8_t *bytes, size_t n, char *text, size_t cap)
 {
 	const uint8_t *p = edge_copy(bytes, n);

@@ -91,7 +91,7 @@ static void test_varints_out_of_range(void **state)
 	}
 }
 
-/* Around every power of two and every step of length, there and back. */
+/* Encode and decode numbers around every power of two and every step of length. */
 static void test_varints_there_and_back(void **state)
 {
 	uint8_t out[16];
@@ -257,7 +257,7 @@ static void test_views(void **state)
 	}
 }
 
-/* Once full, always full: nothing shorter slips in behind what was left out. */
+/* A full writer stays full: a shorter item after one that was left out is left out, too. */
 static void test_full_stays(void **state)
 {
 	uint8_t out[4];

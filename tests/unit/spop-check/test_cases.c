@@ -141,7 +141,7 @@ static void test_table(void **state)
 		assert_non_null(strchr(c->name, '/'));
 		assert_true(c->level == CHECK_MUST || c->level == CHECK_SHOULD);
 		assert_true(c->clause[0] && c->sent[0] && c->expected[0]);
-		assert_null(strchr(c->sent, '|'));	/* it goes into a table of the page */
+		assert_null(strchr(c->sent, '|'));	/* it is a cell of a table in the manual page */
 		for (d = check_cases; d < c; d++)
 			assert_string_not_equal(c->name, d->name);
 	}
@@ -184,8 +184,8 @@ static bool among(const char *name, const char *const *list, size_t n)
 	return false;
 }
 
-/* All that is not meant to lie: whole frames, none above what was agreed, however little that is.
- */
+/* Check the bytes of a case that is not about wrong lengths: whole frames, none above the agreed
+ * size, however small. */
 static void frames_of(const struct check_case *c, uint32_t agreed, unsigned round)
 {
 	struct check_plan p;
@@ -225,7 +225,7 @@ static void body_of(struct check_plan *p, const char *name, uint32_t agreed)
 	check_plan_body(p);
 }
 
-/* Where lengths have one more byte, too. */
+/* Also at sizes where a length takes one more byte. */
 static void test_exact_sizes(void **state)
 {
 	struct check_plan p;

@@ -1,5 +1,5 @@
-/* test_judge.c - what spop-check makes of what an agent sent, without a socket: bytes in, findings
- * out. Each row of the tables is an agent with one habit. */
+/* test_judge.c - findings of spop-check on the bytes of an agent, without a socket. Each row of the
+ * tables is an agent with one property. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void expect(
 			 v->n ? v->f[0].text : "", level, words ? words : "");
 }
 
-/* ---- what holds for every case: the NOTIFY (1, 1) is to be ACKed ------------------------ */
+/* ---- common to all cases: the NOTIFY (1, 1) must be ACKed ------------------------------- */
 
 static const struct check_case served = {
 	.name = "t/served", .level = CHECK_MUST, .expect = { .outcome = CHECK_SERVED }
@@ -332,7 +332,7 @@ static void test_length_word_in_pieces(void **state)
 
 /* ---- waiting ---------------------------------------------------------------------------- */
 
-/* Until all is here there is reason to wait, and none afterwards; an end settles everything. */
+/* Wait while bytes are missing and not longer; the end of the stream settles everything. */
 static void test_settled(void **state)
 {
 	struct check_plan p = { .c = &served, .n_ids = 1, .ids = { { 1, 1, CHECK_MUST } } };
@@ -354,11 +354,11 @@ static void test_settled(void **state)
 	h = frames(HELLO "|" BYE("00"));
 	p.c = &served;
 	s = (struct check_seen){ .p = h.p, .n = h.n };
-	assert_false(check_body_settled(&p, &s));	/* so it is after an AGENT-DISCONNECT */
+	assert_false(check_body_settled(&p, &s));	/* the same after an AGENT-DISCONNECT */
 	free(h.p);
 	h = frames("! ffffffff");
 	s = (struct check_seen){ .p = h.p, .n = h.n };
-	assert_true(check_hello_settled(&s) && check_body_settled(&p, &s));	/* no sense in waiting */
+	assert_true(check_hello_settled(&s) && check_body_settled(&p, &s));	/* more bytes cannot help */
 	free(h.p);
 	free(hello.p);
 }
@@ -390,7 +390,7 @@ static void test_agent_hello(void **state)
 
 /* ---- nonsense --------------------------------------------------------------------------- */
 
-/* Whatever an agent sends, it is judged without reading beyond it. */
+/* Any bytes of an agent are judged without reading beyond them. */
 static void test_prefixes_and_changes(void **state)
 {
 	static const uint8_t masks[] = { 0x01, 0x80, 0xff };
