@@ -1,4 +1,5 @@
-/* added_truth.h - added tokens found the slow way: every token at every place. For tests only. */
+/* added_truth.h - a reference search for added tokens: it tries every token at every position. For
+ * unit tests only. */
 #ifndef TESTS_TOK_ADDED_TRUTH_H
 #define TESTS_TOK_ADDED_TRUTH_H
 
@@ -7,7 +8,7 @@
 #include "agent/tok/unicode/unicode.h"
 #include "agent/tok/word.h"
 
-#define TRUTH_TEXT_MAX	200	/* bytes of a text, so hits in it */
+#define TRUTH_TEXT_MAX	200	/* bytes of a text, and so the most hits */
 
 struct truth_hit {
 	size_t at, end;
@@ -58,7 +59,7 @@ static inline size_t truth_right(const char *p, size_t i, size_t n)
 	return i;
 }
 
-/* Is the character before p[end] another one in NFC? */
+/* Return whether NFC joins the character before p[end] with the marks after it. */
 static inline bool truth_joined(const char *p, size_t end, size_t n)
 {
 	const struct normal_step nfc = { .kind = NORMAL_NFC };

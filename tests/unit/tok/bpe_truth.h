@@ -1,7 +1,8 @@
-/* bpe_truth.h - vocabularies for tests, and the slow truth: every merge looks at every pair again.
+/* bpe_truth.h - vocabularies for tests, and a reference encoder, which searches all pairs before
+ * each merge.
  *
- * The truth reads nothing but the struct bpe_spec. It is as its words are: of all neighbours that a
- * merge names, those of lowest rank, of these the leftmost, again and again. */
+ * The reference reads only the struct bpe_spec and follows the definition: merge the pair of lowest
+ * rank, the leftmost if several have that rank, and repeat until no pair can be merged. */
 #ifndef TESTS_BPE_TRUTH_H
 #define TESTS_BPE_TRUTH_H
 
@@ -10,7 +11,7 @@
 #include "agent/base/rng.h"
 #include "agent/tok/bpe/bpe.h"
 
-/* A vocabulary that grows: tokens by name. */
+/* A vocabulary that grows by calls of vocab_token() and vocab_merge(). */
 struct vocab {
 	uint8_t *bytes;
 	struct bpe_token *tokens;
@@ -70,7 +71,7 @@ static inline void vocab_merge(struct vocab *v, token_id left, token_id right, t
 	vocab_sync(v);
 }
 
-/* Ids first .. first + 255 for the bytes 0 .. 255. */
+/* Add tokens for the bytes 0 .. 255, with the ids first .. first + 255. */
 static inline void vocab_bytes(struct vocab *v, token_id first)
 {
 	uint32_t i;
@@ -93,7 +94,8 @@ static inline const struct bpe_token *vocab_by_id(const struct bpe_spec *s, toke
 	return NULL;
 }
 
-/* The first token with these bytes; not one that stands for a byte where characters are meant. */
+/* Return the token of lowest id that has these bytes, or NULL. In a vocabulary of characters, skip
+ * tokens that stand for a byte. */
 static inline const struct bpe_token *vocab_find(const struct bpe_spec *s, const uint8_t *p,
     size_t n)
 {
@@ -168,7 +170,7 @@ static inline void truth_characters(const struct bpe_spec *s, const uint8_t *p, 
 		truth_add(v, s->unk);
 }
 
-/* The rank of two tokens, and what they become. */
+/* Return the rank of the merge of two tokens and set *both to its result. */
 static inline uint32_t truth_rank(const struct bpe_spec *s, token_id left, token_id right,
     token_id *both)
 {
@@ -230,9 +232,9 @@ static inline void truth_piece(const struct bpe_spec *s, const uint8_t *p, size_
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
-/* A vocabulary over a few letters with every nastiness: merges in no order of ids, merges before
- * those that make their parts, pairs that are named twice, tokens that no merge gives, ids with
- * gaps. <letters>: 1 .. 26; <most> merges. */
+/* Fill <v> with a random vocabulary over a few letters. It has merges in no order of ids, merges of
+ * lower rank than those that make their parts, pairs named twice, tokens that no merge makes, and
+ * gaps between ids. <letters>: 1 .. 26; at most <most> merges. */
 static inline void vocab_random(struct vocab *v, struct rng *r, const char *const *letters,
     uint32_t n_letters, uint32_t most)
 {

@@ -1,8 +1,7 @@
 /* cases.h - texts and pieces from the files of tests/data/tok, one line at a time. For unit tests
  * only.
  *
- * A line is "word rest" or one sign and the rest; in what is text, \xNN is a byte and | ends a
- * piece. */
+ * A line is "word rest", or one sign and the rest. In a text, \xNN is a byte and | ends a piece. */
 #ifndef TESTS_TOK_CASES_H
 #define TESTS_TOK_CASES_H
 
@@ -18,7 +17,7 @@
 
 #define CASE_MOST	8192
 
-/* Bytes, and where the pieces of it end. */
+/* A text and the ends of its pieces. */
 struct case_text {
 	uint8_t p[CASE_MOST];
 	size_t n, n_pieces;
@@ -30,7 +29,7 @@ static inline unsigned case_hex(char c)
 	return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
-/* <line> undone; "" has no pieces. */
+/* Decode the escapes and piece ends of <line>. An empty line has no pieces. */
 static inline void case_undo(const char *line, struct case_text *t)
 {
 	t->n = t->n_pieces = 0;
@@ -55,11 +54,11 @@ static inline FILE *case_open(const char *path)
 	FILE *f = fopen(path, "r");
 
 	if (f == NULL)
-		fail_msg("%s is not there", path);
+		fail_msg("cannot open %s", path);
 	return f;
 }
 
-/* The next line that is no comment, without its end; NULL: no more. */
+/* Return the next line that is not a comment, without its newline; NULL at the end of the file. */
 static inline char *case_line(FILE *f, char *buf, size_t n)
 {
 	while (fgets(buf, (int)n, f) != NULL) {
@@ -70,7 +69,7 @@ static inline char *case_line(FILE *f, char *buf, size_t n)
 	return NULL;
 }
 
-/* Whether <line> begins with <word> and a space; *rest: what is after it. */
+/* Return whether <line> begins with <word> and a space, and set *rest to the text after them. */
 static inline bool case_is(const char *line, const char *word, const char **rest)
 {
 	size_t n = strlen(word);
@@ -81,7 +80,7 @@ static inline bool case_is(const char *line, const char *word, const char **rest
 	return true;
 }
 
-/* All pieces of a text, as bytes. */
+/* Print the pieces of a text, each in brackets. */
 static inline void case_split(const struct split *s, struct split_scratch *c, const uint8_t *p,
     size_t n, struct case_text *out)
 {

@@ -1,5 +1,5 @@
-/* data.h - recorded tokenizers and vectors: ../shared/data/tokenizers, which not everybody has. For
- * unit tests only. */
+/* data.h - reads recorded tokenizers and vectors from ../shared/data/tokenizers. A checkout may
+ * lack that folder. For unit tests only. */
 #ifndef TESTS_TOK_DATA_H
 #define TESTS_TOK_DATA_H
 
@@ -36,8 +36,8 @@ static inline struct span data_all(FILE *f)
 	return span_of(p, n);
 }
 
-/* The bytes of a file below DATA_ROOT, unpacked when its name ends in .gz; p == NULL: it is not
- * there. To be freed. */
+/* Read a file below DATA_ROOT, and unpack it if its name ends in .gz. Returns p == NULL if the file
+ * does not exist. The caller frees the bytes. */
 static inline struct span data_read(const char *name)
 {
 	size_t n = strlen(name);

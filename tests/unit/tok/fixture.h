@@ -43,9 +43,9 @@ static inline struct tok *fixture_load(const char *name, const char *config, con
 	return t;
 }
 
-/* A case: its text, and its ids without and with special tokens. */
+/* A case: a text, and its ids without and with special tokens. */
 struct fixture_case {
-	struct span text;	/* lives as long as <doc> */
+	struct span text;	/* valid as long as <doc> */
 	token_id ids[2][512];
 	size_t n[2];
 	struct json_doc *doc;
@@ -63,8 +63,8 @@ static inline const char *fixture_ids(const char *p, token_id *ids, size_t *n)
 	return p + (*p == '\n');
 }
 
-/* The next case of a .cases file, NUL-terminated, at <p>; NULL: there is none.
- * json_doc_free(c->doc) when done with it. */
+/* Read the next case of a NUL-terminated .cases file at <p>. Returns NULL if there is none. The
+ * caller frees the case with json_doc_free(c->doc). */
 static inline const char *fixture_next(const char *p, struct fixture_case *c)
 {
 	const char *eol;

@@ -1,6 +1,6 @@
-/* rows.h - chains of steps that have a scanner as a whole, and the same chains so that PCRE2 and
- * the steps do them: patterns in a group are not known. For unit tests and the fuzz target. From
- * the tokenizer.json of the models. */
+/* rows.h - the chains of steps for which one scanner exists, from the tokenizer.json of the models.
+ * Each chain has a second form with its patterns in a group: no scanner matches that form, so the
+ * steps run one by one on PCRE2. For unit tests and the fuzz target. */
 #ifndef TESTS_TOK_ROWS_H
 #define TESTS_TOK_ROWS_H
 

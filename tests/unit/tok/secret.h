@@ -1,4 +1,4 @@
-/* secret.h - a key for hashes, always the same one: for unit tests. */
+/* secret.h - a constant key for hashes. For unit tests only. */
 #ifndef TESTS_TOK_SECRET_H
 #define TESTS_TOK_SECRET_H
 

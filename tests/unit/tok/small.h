@@ -1,6 +1,6 @@
-/* small.h - small tokenizers, written as tokenizer.json by a few lines here, and texts that meet
- * all of their rules: for unit tests, fuzz targets and benches. They have byte tokens, merges at
- * random among what English, code, digits and CJK are made of, and added tokens. */
+/* small.h - small tokenizers, generated here as tokenizer.json, and texts that exercise all of
+ * their rules: for unit tests, fuzz targets and benches. They have byte tokens, random merges of
+ * the characters of English, code, digits and CJK, and added tokens. */
 #ifndef TESTS_TOK_SMALL_H
 #define TESTS_TOK_SMALL_H
 
@@ -14,13 +14,13 @@
 
 enum small_kind {
 	SMALL_L3, SMALL_QWEN, SMALL_O200K, SMALL_TEKKEN, SMALL_KIMI, SMALL_DEEPSEEK, SMALL_GPT2,
-	SMALL_ROWS,		/* those of rows.h */
+	SMALL_ROWS,		/* the chains of rows.h */
 	SMALL_FALCON = SMALL_ROWS + 2,
-	SMALL_CUT,		/* of those before, texts are cut into chunks */
-	SMALL_CHAIN = SMALL_CUT,/* digits, then as GPT-2: a chain of steps */
+	SMALL_CUT,		/* the kinds before this one cut texts into chunks */
+	SMALL_CHAIN = SMALL_CUT,/* a chain of two steps: digits, then GPT-2 */
 	SMALL_PREFIX_SPACE,
-	SMALL_STRIP,		/* added tokens that strip, stand alone, or are found in normalized text */
-	SMALL_SPM,		/* Prepend, Replace, byte_fallback: no splitter */
+	SMALL_STRIP,		/* added tokens with lstrip, rstrip, single_word or normalized */
+	SMALL_SPM,		/* Prepend, Replace and byte_fallback; no splitter */
 	SMALL_METASPACE,	/* the first segment differs */
 	SMALL_KINDS
 };
@@ -60,7 +60,7 @@ static inline void small_id(struct small_text *t, unsigned id)
 
 /* ---- tokenizer.json -------------------------------------------------------------------------- */
 
-/* A byte as GPT-2 writes it: what is printable itself, the others from U+0100 on. */
+/* Append a byte as GPT-2 writes it: printable bytes as themselves, the others from U+0100 on. */
 static inline void small_byte(struct small_text *t, uint8_t b)
 {
 	unsigned cp = b, before = 0;
@@ -121,7 +121,7 @@ static inline void small_merge(struct small_vocab *v, unsigned left, unsigned ri
 
 static inline void small_vocab(struct small_vocab *v, uint64_t seed)
 {
-	/* next to each other, and of two pieces: a cut at a wrong place is seen */
+	/* pairs that a correct cut separates: a wrong cut lets them merge and changes the ids */
 	static const uint8_t across[] = "\n\n    \n\n .\n\n/\na\n99a e0109a,''s\xa0 \x80 "
 		"\x80\xe3\xbc\xe3\x81\xe3";
 	struct rng r;
@@ -144,7 +144,7 @@ static inline void small_entry(struct small_text *t, const struct small_entry *e
 	small_say(t, "\"");
 }
 
-/* Both give the number of entries: the id of the first added token. */
+/* Both return the number of entries, which is the id of the first added token. */
 static inline unsigned small_bytes_model(struct small_text *t, bool ignore_merges)
 {
 	static struct small_vocab v;
@@ -171,7 +171,7 @@ static inline unsigned small_bytes_model(struct small_text *t, bool ignore_merge
 	return v.n;
 }
 
-/* Characters, <0x..> for the others, and merges of a few words. */
+/* Write a model of characters, <0x..> tokens for all other bytes, and merges of a few words. */
 static inline unsigned small_spm_model(struct small_text *t)
 {
 	static const char *const merges[][2] = {
@@ -258,7 +258,7 @@ static inline void small_split(struct small_text *t, const char *pattern)
 	small_say(t, "\"},\"behavior\":\"Isolated\",\"invert\":false},");
 }
 
-/* As in JSON. */
+/* Strings are in JSON form. */
 static inline void small_row(struct small_text *t, const struct row_of_steps *r)
 {
 	static const char *const behaviours[] = { "Removed", "Isolated", "MergedWithPrevious",
@@ -387,7 +387,7 @@ static inline void small_post(struct small_text *t, unsigned id)
 	small_say(t, "],\"tokens\":[\"<|im_end|>\"]}}},");
 }
 
-/* The file; freed by the caller. */
+/* Return the tokenizer.json of <kind>. The caller frees it. */
 static inline struct small_text small_json(enum small_kind kind)
 {
 	struct small_text t = { 0 }, model = { 0 };
@@ -404,7 +404,8 @@ static inline struct small_text small_json(enum small_kind kind)
 	return t;
 }
 
-/* Aborts with what is wrong, as these files are right. */
+/* Load the tokenizer of <kind>. Prints the error and aborts if it does not load, because these
+ * files are correct. */
 static inline struct tok *small_tok(enum small_kind kind)
 {
 	struct small_text file = small_json(kind);
@@ -422,8 +423,8 @@ static inline struct tok *small_tok(enum small_kind kind)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Words of everything: about <n> bytes. <flavour> 0: a mixture; 1: English; 2: CJK; 3: code; 4:
- * nothing can be cut; 5: bytes at random. */
+/* Append about <n> bytes of random words. <flavour> 0: a mixture; 1: English; 2: CJK; 3: code; 4:
+ * text without a place to cut; 5: random bytes. */
 static inline void small_words(struct small_text *t, struct rng *r, unsigned flavour, size_t n)
 {
 	static const char *const words[][16] = {

@@ -1,5 +1,6 @@
-/* Added tokens against the slow way: every token at every place. Then the stories of white space
- * and words, the tail of a text that grows, and the filter on all of the 256 bytes. */
+/* The search for added tokens against the reference in added_truth.h, which tries every token at
+ * every position. Then cases of white space, words, the tail of a growing text, and the filter of
+ * first bytes for all 256 bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,7 @@ static bool agree(const struct added *a, const struct added_token *t, size_t n_t
 	return i == hits;
 }
 
-/* Whatever follows, what was found before the tail stays as it is. */
+/* Return whether text after a cut never changes the hits before the tail of the cut text. */
 static bool tail_holds(const struct added *a, const char *p, size_t n)
 {
 	struct added_at zero = { 0, 0 };
@@ -61,7 +62,7 @@ static bool tail_holds(const struct added *a, const char *p, size_t n)
 	return true;
 }
 
-/* ---- random ones ----------------------------------------------------------------------------- */
+/* ---- random tokens and texts ----------------------------------------------------------------- */
 
 static const char *const units[] = { "a", "b", "<", "|", ">", " ", " ", "\n", "_", "1", "\xc3\xa9",
 	"\xe3\x80\x80", "\xc2\xb2", "\xe2\x80\x8d", "\xf0\x9f\x98\x80",
@@ -101,7 +102,7 @@ static void random_mix(void **state)
 			t[k].content = span_of(contents[k], random_text(&r, contents[k], 4));
 			t[k].composes = t[k].content.n > 0 &&
 			    (uint8_t)t[k].content.p[t[k].content.n - 1] < 0x80 && rng_below(&r, 2);
-			for (size_t j = 0; j < k; j++) {	/* of two that are the same the first counts */
+			for (size_t j = 0; j < k; j++) {	/* of two equal tokens the first wins */
 				if (span_eq(t[j].content, t[k].content))
 					t[k] = t[j];
 			}
@@ -149,18 +150,17 @@ static void stories(void **state)
 	one(t, 8, "", "");
 	one(t, 8, "a<end>>b<end>", "1+6=2 8+5=1 ");
 	one(t, 4, "a \n <mask> b", "1+9=3 ");
-	one(t, 4, "<r> \xe3\x80\x80 <mask>x", "0+8=4 8+6=3 ");		/* white space belongs to the first */
+	one(t, 4, "<r> \xe3\x80\x80 <mask>x", "0+8=4 8+6=3 ");		/* the first token takes the white space */
 	one(t, 5, "cat scat cat! cats _cat \xc3\xa9" "cat", "0+3=5 9+3=5 ");
-	/* a superscript is no word character, an accent is one */
+	/* an accent is a word character, a superscript is not */
 	one(t, 5, "cat\xc2\xb2 cat\xcc\x81", "0+3=5 ");
-	/* stripped, and found again: as tokenizers does it */
+	/* white space that rstrip took is found again as a token, as tokenizers does it */
 	one(t, 8, "<r>    x", "0+7=4 3+2=8 5+2=8 ");
 	one(t, 0, "<end>", "");
 	one(t, 8, "<end", "");
 }
 
-/* A token that is looked for in NFC is none where a mark makes another character of its last one.
- */
+/* A token with <composes> does not match if a mark after it joins its last character in NFC. */
 static void marks(void **state)
 {
 	const struct added_token t[] = { { SPAN("<|e|>"), 1, .composes = true },
@@ -172,12 +172,12 @@ static void marks(void **state)
 	one(t, 1, "<|e|>", "0+5=1 ");
 	one(t, 1, "<|e|>\xcc\xb8 <|e|>", "8+5=1 ");				/* U+0338 */
 	one(t, 1, "<|e|>\xcc\x81 x", "0+5=1 ");				/* U+0301 joins no ">" */
-	one(t, 1, "<|e|>\xcc\x81\xcc\xb8", "");				/* in order, U+0338 is the first */
-	one(t, 1, "<|e|>\xcc\xb5\xcc\xb8", "0+5=1 ");			/* U+0335 is of its class and stays between them */
+	one(t, 1, "<|e|>\xcc\x81\xcc\xb8", "");				/* canonical order puts U+0338 first */
+	one(t, 1, "<|e|>\xcc\xb5\xcc\xb8", "0+5=1 ");			/* U+0335 has the same class and blocks U+0338 */
 	one(t, 1, "<|e|>x\xcc\xb8", "0+5=1 ");
-	/* a letter that has a mark in it ends the run */
+	/* a precomposed letter ends the run of marks */
 	one(t, 1, "<|e|>\xe1\xb8\x8b\xcc\xb8", "0+5=1 ");
-	one(t, 3, "<|e|>\xcc\xb8", "3+2=3 ");				/* one that does not ask for it is found within */
+	one(t, 3, "<|e|>\xcc\xb8", "3+2=3 ");				/* a token without <composes> still matches */
 	one(t, 4, "on\xcc\x83 on  x", "5+4=4 ");				/* n and U+0303 */
 	assert_non_null(a = added_new(t, 1));
 	assert_int_equal(added_tail(a, SPAN("ab <|e|>"), &at), 5);
@@ -187,7 +187,7 @@ static void marks(void **state)
 	added_free(a);
 }
 
-/* Each byte may begin a token, alone and with many others; whatever stands around it. */
+/* Any byte may begin a token, in a set of one token or of ten, at any position of a text. */
 static void filter(void **state)
 {
 	char text[97];
@@ -232,8 +232,8 @@ static void words(void **state)
 		assert_false(word_char(no[i]));
 }
 
-/* Text that is not UTF-8 has the tokens that it has once it is made valid: no byte is taken for
- * part of a character that is none. */
+/* A text that is not UTF-8 has the same tokens as after utf8_mend(), because a malformed sequence
+ * is not a character: it is neither white space nor part of a word. */
 static void bytes_that_are_no_text(void **state)
 {
 	static const struct added_token tokens[] = {

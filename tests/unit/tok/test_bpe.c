@@ -1,4 +1,5 @@
-/* bpe.h against the slow truth, with vocabularies made here. */
+/* The encoder of bpe.h against the reference encoder of bpe_truth.h, with generated vocabularies.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +48,8 @@ static void check_piece(const struct vocab *v, const struct bpe *b, struct bpe_s
 	ids_free(&slow);
 }
 
-/* A text cut at random, in one call, several times: what the first leaves in the cache the next
- * finds. */
+/* Encode a text of random pieces in one call, three times, because the later calls find the pieces
+ * of the first in the cache. */
 static void check_pieces(const struct vocab *v, const struct bpe *b, struct bpe_scratch *c,
     struct rng *r, const uint8_t *p, size_t n, uint64_t seed)
 {
@@ -107,7 +108,7 @@ static void lowest_rank_first(void **state)
 	vocab_merge(&v, 'a', 'b', 300);
 	encode_text(&v, "abc", (const token_id[]){ 'a', 301 }, 2);
 	encode_text(&v, "abab", (const token_id[]){ 300, 300 }, 2);
-	vocab_merge(&v, 300, 'c', 302);			/* "ab" never stands beside "c": not by merges */
+	vocab_merge(&v, 300, 'c', 302);			/* never applies: "bc" merges before "ab" */
 	encode_text(&v, "abc", (const token_id[]){ 'a', 301 }, 2);
 	v.spec.ignore_merges = true;
 	encode_text(&v, "abc", (const token_id[]){ 302 }, 1);
@@ -143,8 +144,8 @@ static void last_of_twins_counts(void **state)
 	vocab_fini(&v);
 }
 
-/* "aba" by two merges: with ranks of their own the second goes first where it has the lower one,
- * with equal ranks the leftmost. */
+/* Two merges make "aba". With ranks of their own the lower rank goes first; with equal ranks the
+ * leftmost pair goes first. */
 static void equal_ranks(void **state)
 {
 	struct vocab v;
@@ -250,7 +251,7 @@ static void random_vocabulary(uint64_t seed, bool characters, struct bpe_scratch
 
 static void random_vocabularies(bool characters)
 {
-	/* one for all: what it holds of one must not be met in the next */
+	/* shared by all vocabularies: its content of one must not show in the next */
 	struct bpe_scratch *c = bpe_scratch_new();
 	uint64_t seed;
 
@@ -270,8 +271,8 @@ static void random_characters(void **state)
 	random_vocabularies(true);
 }
 
-/* Work is counted in steps of 100 units: a long piece of two letters, whatever the vocabulary is,
- * takes some dozens for each byte at most. */
+/* A long piece of two letters takes at most 60 units of work for each byte, with any vocabulary. A
+ * step here is 100 units. */
 static void long_pieces_take_linear_work(void **state)
 {
 	static const size_t n = 6000;
@@ -308,7 +309,7 @@ static void long_pieces_take_linear_work(void **state)
 	bpe_scratch_free(c);
 }
 
-/* So do characters that are not known: a step of 100 is over after 100 of them. */
+/* An unknown character is one unit of work, so a step of 100 units ends after 100 of them. */
 static void unknown_characters_are_work(void **state)
 {
 	struct bpe_scratch *c = bpe_scratch_new();

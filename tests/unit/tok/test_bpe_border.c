@@ -1,6 +1,6 @@
-/* test_bpe_border.c - a text that is cut where no merge crosses has the ids of the whole: for
- * vocabularies at random, the small tokenizers, and recorded ones where they are; and it is cut
- * at all. */
+/* test_bpe_border.c - a text cut where no merge can cross has the ids of the whole text: for random
+ * vocabularies, the small tokenizers, and recorded tokenizers if the checkout has them. The tests
+ * also count the cuts, because a text without cuts proves nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void same_ids(const struct ids *a, const struct ids *b)
 		assert_memory_equal(a->p, b->p, a->n * sizeof(*a->p));
 }
 
-/* ---- vocabularies at random ------------------------------------------------------------------ */
+/* ---- random vocabularies --------------------------------------------------------------------- */
 
 #define TOKENS	700u
 
@@ -165,7 +165,7 @@ static void vocabularies_at_random(void **state)
 	assert_true(cuts > 20000);
 }
 
-/* ---- who has none ---------------------------------------------------------------------------- */
+/* ---- vocabularies without borders ------------------------------------------------------------ */
 
 static bool has_borders(struct spec *v)
 {
@@ -203,10 +203,10 @@ static void only_where_it_is_proven(void **state)
 	assert_true(has_borders(&v));
 	v.merges[v.s.n_merges++] =
 		(struct bpe_merge){ 'x', 'y', add_token(&v, "<0x78><0x79>", 12) };
-	assert_false(has_borders(&v));		/* bytes of unknown characters merge */
+	assert_false(has_borders(&v));		/* a merge joins the bytes of unknown characters */
 }
 
-/* Each kind of place goes when a merge crosses it, and no other does. */
+/* A merge that crosses a kind of place removes that kind and no other. */
 static void places_that_a_merge_crosses(void **state)
 {
 	static const struct { const char *left, *right; unsigned without;
@@ -279,7 +279,8 @@ static void in_steps(const struct tok *t, struct span text, const struct ids *wa
 	ids_free(&got);
 }
 
-/* At all of its places, one after the other: a chunk inside a segment begins nothing. */
+/* Encode <text> cut at each of its places and compare with <want>. All chunks but the first are
+ * PART_INSIDE: they do not begin a segment. Returns the number of cuts. */
 static size_t at_each_place(const struct tok *t, struct tok_scratch *c, struct span text,
 			    const struct ids *want)
 {

@@ -1,5 +1,5 @@
-/* Every allocation of a vocabulary's life fails once, in turn: nothing is left, and what was there
- * before is as it was. */
+/* Each allocation of building, sharing and using an encoder fails once, in turn: nothing leaks, and
+ * ids written before the failure stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void make_vocab(struct vocab *v, struct rng *r)
 		text[i] = (uint8_t)letters[rng_below(r, 3)][0];
 }
 
-/* 0, or -1 when something failed; what was written before is still there. */
+/* Encode after an id that must stay. Returns 0, or -1 if an allocation failed. */
 static int encode(const struct bpe *b, struct bpe_scratch *c)
 {
 	struct ids out = { 0 };

@@ -1,5 +1,5 @@
-/* An encoder as an image: the same ids; and whatever is done to its bits, it leads nowhere but to
- * wrong ids or a refusal. */
+/* An encoder made of an image gives the same ids. A damaged image is refused or gives wrong ids,
+ * but never leads to an access outside of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void make_vocab(struct vocab *v, struct rng *r, bool characters)
 	vocab_token(v, 5001, "aaaaaaaaaaaaaab", 15);
 }
 
-/* A copy at a cache line. */
+/* Copy <image> to an aligned address. The caller frees *raw. */
 static uint8_t *copy_image(struct span image, uint8_t **raw)
 {
 	uint8_t *p;
@@ -132,8 +132,8 @@ static void other_lengths_are_refused(void **state)
 	vocab_fini(&v);
 }
 
-/* A number in the head or in the tokens becomes another one: one that is in use there, or just
- * outside what there is. */
+/* Overwrite a number of the head or of the tokens with a valid token number or one just out of
+ * range. */
 static void renumber(struct rng *r, uint8_t *p, uint32_t n_syms)
 {
 	size_t words = (2112 + 64 * (size_t)n_syms) / 4, at = 4 * (4 + rng_below(r, (uint32_t)words - 4));
@@ -143,8 +143,7 @@ static void renumber(struct rng *r, uint8_t *p, uint32_t n_syms)
 	memcpy(p + at, &other[rng_below(r, 7)], 4);
 }
 
-/* Bits are turned, mostly in the head or in words that look like a number; what is taken in spite
- * of it is used. */
+/* Change one to three random bytes or bits, about one in eight of them in the head. */
 static void damage(struct rng *r, uint8_t *p, size_t n)
 {
 	uint32_t k = 1 + rng_below(r, 3);

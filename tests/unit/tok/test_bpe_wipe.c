@@ -1,5 +1,5 @@
-/* Blocks that encoding leaves are all zeros: each growth of the ids and of the scratch moves token
- * ids. */
+/* Each block that the encoder frees is all zeros first, because a growing array of ids or of
+ * scratch leaves its old block. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,7 @@ static void write_text(struct rng *r)
 		text[i] = "abc"[rng_below(r, 3)];
 }
 
-/* Encode pieces of growing length, long ones in steps too, so that every array grows several times.
- */
+/* Encode pieces of growing length, whole and in steps, so that every array grows several times. */
 static void encode(const struct bpe_spec *spec)
 {
 	struct bpe *b = bpe_new(spec, NULL);
@@ -58,7 +57,7 @@ static void of_bytes(void **state)
 	vocab_fini(&v);
 }
 
-/* Unknown characters go without a trace, so that pieces are merged in order of rank. */
+/* Unknown characters give no id, so pieces are merged in order of rank. */
 static void of_characters(void **state)
 {
 	struct vocab v;

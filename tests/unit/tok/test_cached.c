@@ -1,6 +1,6 @@
-/* test_cached.c - with the cache or without it, the ids are the same: for every small tokenizer,
- * with a cache that forgets all the time, with segments that were seen at other places, and with
- * chunks against the whole. */
+/* test_cached.c - the ids are the same with and without the cache: for every small tokenizer, with
+ * a cache so small that it evicts all the time, with segments seen before at other places of a
+ * text, and with chunks against the whole text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void compare(const struct cached *c, struct span text, unsigned flags)
 	ids_free(&got);
 }
 
-/* Texts that share beginnings, ends and middles, through caches of two sizes. */
+/* Encode texts that share beginnings, ends and middles through caches of two sizes. */
 static void on_is_off(void **state)
 {
 	struct rng r;
@@ -79,7 +79,8 @@ static void on_is_off(void **state)
 	}
 }
 
-/* The same segment, first and not first, where that makes a difference. */
+/* The first segment of a text and an equal later one have entries of their own, if the tokenizer
+ * treats the first differently. */
 static void first_or_not(void **state)
 {
 	struct tok *t = small_tok(SMALL_METASPACE);
@@ -102,7 +103,8 @@ static void first_or_not(void **state)
 	free(a.p);
 }
 
-/* The proof of chunk.c, tried: a text cut at every place it names has the ids of the whole. */
+/* A text cut at every place that chunk_place() accepts has the ids of the whole text, as chunk.c
+ * proves. */
 static void every_place(void **state)
 {
 	struct rng r;
@@ -144,8 +146,8 @@ static void every_place(void **state)
 	}
 }
 
-/* A conversation: what was said before is found, what is new is not; a prompt without added tokens
- * that grows, too. */
+/* In a growing conversation, earlier turns hit and only the new turn misses: for the first 10
+ * turns, which end with an added token, and then for text without added tokens. */
 static void turns_hit(void **state)
 {
 	struct tok *t = small_tok(SMALL_QWEN);
@@ -166,7 +168,7 @@ static void turns_hit(void **state)
 		assert_true(now.hits - before.hits >= turn / 2);
 		before = now;
 	}
-	c.tenant = 1;					/* nobody else's */
+	c.tenant = 1;					/* another tenant has no hits */
 	out.n = 0;
 	assert_int_equal(tok_cached_encode(&c, span_of(a.p, a.n), 0, &out), 0);
 	segcache_stats(c.cache, &now);

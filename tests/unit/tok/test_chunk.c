@@ -1,5 +1,5 @@
-/* test_chunk.c - chunks of a text: against the slow way, however it comes, and with text before and
- * after it. */
+/* test_chunk.c - the chunks of a text against a reference search: whole, in parts, and with text
+ * added before or after it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ static void add(struct text *t, const char *p, size_t n)
 	t->n += n;
 }
 
-/* Words of a kind: 0 English, 1 with line ends only, 2 hexadecimal, 3 CJK, 4 no place at all, 5 a
- * mixture of bytes. */
+/* Append a random word. <kind>: 0 English, 1 places at line ends only, 2 hexadecimal, 3 CJK, 4 no
+ * place to cut, 5 a mixture of bytes. */
 static void add_word(struct text *t, struct rng *r, unsigned kind)
 {
 	static const char *const words[][8] = {
@@ -50,7 +50,7 @@ static void make_text(struct text *t, struct rng *r, unsigned kind, size_t n)
 		add_word(t, r, kind);
 }
 
-/* ---- the slow way: the words of chunk.h and chunk.c, one byte after the other ---------------- */
+/* ---- the reference: the rules of chunk.h and chunk.c, byte by byte --------------------------- */
 
 static bool slow_white(const uint8_t *p, size_t k)
 {
@@ -148,7 +148,7 @@ static void against_the_slow_way(void **state)
 		uint8_t *p;
 
 		make_text(&t, &r, round / 6 % 6, rng_below(&r, 30000));
-		for (unsigned i = rng_below(&r, 40); i > 0; i--)		/* a little of everything else */
+		for (unsigned i = rng_below(&r, 40); i > 0; i--)		/* some words of other kinds */
 			add_word(&t, &r, (unsigned)rng_below(&r, 6));
 		p = edge_copy(t.p, t.n);
 		while (at < t.n) {
@@ -163,8 +163,7 @@ static void against_the_slow_way(void **state)
 	free(t.p);
 }
 
-/* As it comes: the chunks are those of the whole, and are known once CHUNK_MOST bytes and a few are
- * there. */
+/* A text that arrives in parts has the chunks of the whole text. */
 static void the_same_in_parts(void **state)
 {
 	static size_t whole[CUTS_MOST];
@@ -198,7 +197,8 @@ static void the_same_in_parts(void **state)
 	free(t.p);
 }
 
-/* Text after it changes the last chunk at most; text before it changes the first ones only. */
+/* Text added after a text changes its last chunk at most. Text removed before it changes only the
+ * first chunks of what remains. */
 static void the_same_when_it_grows(void **state)
 {
 	static size_t a[CUTS_MOST], b[CUTS_MOST];
@@ -220,7 +220,8 @@ static void the_same_when_it_grows(void **state)
 		na = cuts_of(CHUNK_ALL, t.p + front, t.n - front, a);
 		for (i = j = 0; i < na && j < nb && a[i] + front != b[j]; )
 			a[i] + front < b[j] ? i++ : j++;
-		late += round % 4 >= 2 && i > 12;	/* words of few kinds have few hashes, and meet late */
+		/* texts of few different words have few hashes and align late: not checked */
+		late += round % 4 >= 2 && i > 12;
 		for (; i < na && j < nb; i++, j++)
 			assert_int_equal(a[i] + front, b[j]);
 		assert_true(i == na && j == nb);

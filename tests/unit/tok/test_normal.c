@@ -1,5 +1,6 @@
-/* test_normal.c - normalizers against tokenizers 0.22.2: every character, sequences of what
- * combines, chains; what is unchanged is not copied; the tail that streaming keeps back. */
+/* test_normal.c - normalizers against tokenizers 0.22.2: every character, sequences of combining
+ * characters, chains of steps. Also: unchanged text is not copied, and the tail that a stream holds
+ * back is long enough. */
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/unicode/unicode.h"
@@ -33,7 +34,7 @@ static struct normal *normal_of(const struct normal_step *step, size_t n)
 	return m;
 }
 
-/* Whether <out> is <p> itself, or, of a chain that goes there and back, the same. */
+/* Return whether <out> is <p> itself, or equal to it if <f> is a chain of several steps. */
 static bool unchanged(const struct form *f, struct span out, const void *p, size_t n)
 {
 	return f->n == 1 ? out.p == (const char *)p && out.n == n : span_eq(out, span_of(p, n));
@@ -60,7 +61,7 @@ static uint64_t fnv(struct span s)
 	return h;
 }
 
-/* The characters of a block of 4,096, each with a line end after it. */
+/* Write the characters of a block of 4,096 to <out>, a newline after each. Returns the bytes. */
 static size_t block_text(uint32_t block, uint8_t *out)
 {
 	uint32_t cp;
@@ -118,9 +119,8 @@ static void every_character(void **state)
 	normal_buf_fini(&b);
 }
 
-/* One <cp> after a letter that may join it, which stands in a run of characters of three bytes:
- * what the form makes of <cp> alone, and its first character joined with the letter in those forms
- * that do so. */
+/* Normalize <cp> after U+304B in a run of three-byte characters. The expected text is the
+ * normalized <cp>, its first character composed with U+304B if <joins>. */
 static void check_in_run(const struct normal *m, struct normal_buf *b, bool joins, uint32_t cp)
 {
 	uint8_t text[20] = "\xe4\xb8\x80\xe4\xb8\x80\xe3\x81\x8b", want[80] = "\xe4\xb8\x80\xe4\xb8\x80";
@@ -159,7 +159,7 @@ static void runs_of_three_bytes(void **state)
 	normal_buf_fini(&b);
 }
 
-/* Marks among the characters of three bytes are put in order: U+302A .. U+302F go before U+0360. */
+/* Marks of three bytes are reordered: U+302A .. U+302F go before U+0360. */
 static void marks_of_three_bytes(void **state)
 {
 	struct normal_buf b = { .work = NULL };
@@ -180,7 +180,7 @@ static void marks_of_three_bytes(void **state)
 	normal_buf_fini(&b);
 }
 
-/* "=" is what did not change, "=|" is nothing left. */
+/* Compare the normalized <in> with <line>: "" means unchanged, "|" means an empty text. */
 static void check_text(const struct normal *m, struct normal_buf *b, const struct form *form,
     const struct case_text *in, const char *line)
 {
@@ -191,12 +191,12 @@ static void check_text(const struct normal *m, struct normal_buf *b, const struc
 	case_undo(line[0] == '|' ? "" : line, &want);
 	if (line[0] == '\0' ? !unchanged(form, out, p, in->n) : !span_eq(out, span_of(want.p, want.n))) {
 		print_error("got %.*s\n", SPAN_ARG(out));
-		fail_msg("%s of \"%.*s\": %s", form->name, (int)in->n, (const char *)in->p, line);
+		fail_msg("%s of \"%.*s\": want %s", form->name, (int)in->n, (const char *)in->p, line);
 	}
 	edge_free(p, in->n);
 }
 
-/* What is kept back is enough: the text in two at any place gives the same. */
+/* Normalize <in> in two parts, cut at any place less its tail: the parts together are the whole. */
 static void check_tails(const struct normal *m, struct normal_buf *b, const char *form,
     const struct case_text *in)
 {
@@ -345,8 +345,7 @@ static void what_is_refused(void **state)
 	assert_null(normal_new(&s, 5000, &e));
 }
 
-/* A million marks in a row, in the worst order: O(n). Half of them are of one class, half of
- * another. */
+/* A run of half a million marks in the worst order, alternating between two classes, takes O(n). */
 static void marks_without_end(void **state)
 {
 	struct normal_step s = { .kind = NORMAL_NFC };
@@ -360,7 +359,7 @@ static void marks_without_end(void **state)
 	for (i = 0; i < n; i += 4)
 		memcpy(p + 1 + i, "\xcc\x80\xcc\xa3", 4);	/* above, below */
 	out = run(m, &b, p, n + 1);
-	/* the first below goes with the letter, the others stand in front of all that are above */
+	/* the letter takes the first mark below it; the other marks below go before all marks above */
 	assert_int_equal(out.n, n + 1 - 2 - 1 + 3);
 	assert_memory_equal(out.p, "\xe1\xba\xa1\xcc\xa3\xcc\xa3", 7);
 	assert_memory_equal(out.p + out.n - 4, "\xcc\x80\xcc\x80", 4);

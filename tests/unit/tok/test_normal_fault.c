@@ -24,7 +24,7 @@ static void story(void)
 	size_t i;
 
 	memset(text, ' ', sizeof(text));
-	for (i = 0; i + 3 < sizeof(text); i += i < 300 ? 3 : 9)	/* a stretch of marks, then some */
+	for (i = 0; i + 3 < sizeof(text); i += i < 300 ? 3 : 9)	/* a long run of marks, then more text */
 		memcpy(text + i, i % 2 ? "c\xcc\x82" : "\xcc\xa3z", 3);
 	for (i = 0; i < 400; i += 2)
 		memcpy(text + i, i % 4 ? "\xcc\x82" : "\xcc\xa3", 2);

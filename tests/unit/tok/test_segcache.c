@@ -1,5 +1,5 @@
-/* test_segcache.c - the cache of segments against a list of all that was put into it: what it gives
- * is right, what it forgets is old. */
+/* test_segcache.c - the cache of segments: a hit gives the ids that were put, old entries are
+ * evicted first, and sizes, counters and keys are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static struct segcache_key key_of(const struct segcache *c, uint64_t number)
 	return segcache_key(c, none, span_of(&number, sizeof(number)), false);
 }
 
-/* <n> ids that tell what they are of. */
+/* Put <n> ids that are derived from <number>. */
 static void put(struct segcache *c, uint64_t number, size_t n)
 {
 	struct segcache_key k = key_of(c, number);
@@ -78,7 +78,7 @@ static void what_was_put_is_found(void **state)
 	assert_true(has(c, 1, 10));
 	assert_true(has(c, 2, 0));
 	assert_true(has(c, 3, 1000));
-	put(c, 3, 1000);			/* again: nothing changes */
+	put(c, 3, 1000);			/* a second put changes nothing */
 	assert_int_equal(stats(c).entries, 3);
 	assert_int_equal(stats(c).stored, 3);
 	assert_int_equal(stats(c).hits, 3);
@@ -105,7 +105,7 @@ static void ids_are_appended(void **state)
 	segcache_free(c);
 }
 
-/* Everything that makes a segment another one. */
+/* A different text, length, tokenizer, tenant or place (first or not) gives a different key. */
 static void what_makes_it_another(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
@@ -134,7 +134,7 @@ static void what_makes_it_another(void **state)
 	segcache_free(c);
 }
 
-/* The same value, whatever the instructions. */
+/* The AVX2 build of the hash gives the same values as the plain one. */
 static void one_hash(void **state)
 {
 	struct hash_key key = secret_key();
@@ -154,7 +154,7 @@ static void one_hash(void **state)
 #endif
 }
 
-/* Two caches with other secrets have nothing in common. */
+/* Two caches with different secrets have different keys for the same text. */
 static void keys_are_keyed(void **state)
 {
 	struct segcache_opts o = { .max_bytes = SEGCACHE_LEAST };
@@ -189,7 +189,7 @@ static void the_oldest_goes_first(void **state)
 	segcache_free(c);
 }
 
-/* What is asked for again and again stays, whatever passes by. */
+/* An entry that is read again and again is not evicted, however many others are put. */
 static void what_is_used_stays(void **state)
 {
 	struct segcache *c = make(SEGCACHE_LEAST, 1);
@@ -200,7 +200,7 @@ static void what_is_used_stays(void **state)
 		assert_true(has(c, 1, 60));
 	}
 	assert_true(stats(c).spared > 0);
-	for (uint64_t i = 2000; i < 6000; i++)		/* and goes when it is not any more */
+	for (uint64_t i = 2000; i < 6000; i++)		/* evicted once it is no longer read */
 		put(c, i, i % 60);
 	assert_false(has(c, 1, 60));
 	segcache_free(c);
@@ -209,7 +209,7 @@ static void what_is_used_stays(void **state)
 static void too_large_is_not_kept(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
-	size_t most = (1 << 20) / 4 / 16;		/* no shard is that large */
+	size_t most = (1 << 20) / 4 / 16;		/* larger than any shard */
 
 	put(c, 1, 100);
 	put(c, 2, most);
@@ -222,8 +222,8 @@ static void too_large_is_not_kept(void **state)
 	segcache_free(c);
 }
 
-/* A random mix: a hit is what was put; the room is what was asked for; what was put last is there.
- */
+/* In a random mix, a hit gives the ids that were put, a small entry is found at once after its put,
+ * and the size stays within the bound. */
 static void random_mix(void **state)
 {
 	static const size_t room[] = { SEGCACHE_LEAST, SEGCACHE_LEAST + 1000, 50000, 300000, 3 << 20 };
@@ -255,7 +255,7 @@ static void random_mix(void **state)
 	}
 }
 
-/* Nothing but short entries: the table is full before the ring is. */
+/* Short entries fill the table before they fill the ring. */
 static void a_full_table(void **state)
 {
 	struct segcache *c = make(SEGCACHE_LEAST, 1);

@@ -1,5 +1,5 @@
-/* test_segcache_threads.c - several threads put and find in one small cache: what they find is
- * right, and all is counted. */
+/* test_segcache_threads.c - several threads share one cache: every hit gives the right ids, and the
+ * counters add up. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

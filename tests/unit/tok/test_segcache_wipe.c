@@ -1,5 +1,6 @@
-/* test_segcache_wipe.c - no id stands in the memory of the cache as it is, and nothing at all where
- * no entry is: the functions of mem.h are this file's, and look before they free. */
+/* test_segcache_wipe.c - the memory of the cache never holds an id in plain form, and is zero
+ * outside of its entries. This file defines the functions of mem.h, so that it can look at a block
+ * before it is freed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "agent/tok/segcache.h"
 #include "tests/unit/tok/secret.h"
 
-#define MARK	0x5eceu		/* an id, and nothing else */
+#define MARK	0x5eceu		/* an id; no other word has this value */
 #define IN_FRONT 512u		/* bytes of struct segcache and of one shard */
 
 static size_t taken, left_over, freed;
@@ -37,7 +38,7 @@ void mem_wipe(void *p, size_t n)
 	explicit_bzero(p, n);
 }
 
-/* In the memory of the cache. */
+/* Return how often MARK occurs in the memory of the cache. */
 static size_t marks(void)
 {
 	size_t n = 0;
@@ -47,7 +48,7 @@ static size_t marks(void)
 	return n;
 }
 
-/* Bytes of the block that are not 0, but for those in front: structs and their key. */
+/* Return the number of nonzero bytes in the block after the structs and the key at its start. */
 static size_t written(void)
 {
 	size_t n = 0;
@@ -92,9 +93,9 @@ static struct segcache_key numbered(const struct segcache *c, uint64_t i)
 	return segcache_key(c, (struct segcache_scope){ 0 }, span_of(&i, sizeof(i)), false);
 }
 
-/* Entries of 200 ids fill a small ring; then one of 2 ids takes the place of one of those, which
- * leaves a gap of 800 bytes. All ids are zeros, so that what is kept is their pads: one byte in 256
- * is 0 by chance, and some 9 of the 24 in front of the ids. */
+/* Fill a small ring with entries of 200 ids, then put entries of 2 ids, each of which replaces a
+ * long one and leaves a gap of 800 bytes. All ids are zero, so an entry holds only its pad: one
+ * byte in 256 of it is 0 by chance, and about 9 of the 24 bytes before the ids. */
 static void with_a_gap(struct segcache *c, bool used)
 {
 	static const token_id ids[200];
@@ -116,15 +117,15 @@ static void with_a_gap(struct segcache *c, bool used)
 		k = numbered(c, 1000 + i);
 		segcache_put(c, &k, ids, i % 4 == 3 ? 200 : 2);
 		segcache_stats(c, &s);
-		/* an entry is its ids and 24 bytes, and a slot of 8 */
+		/* an entry has 24 bytes and its ids, and a slot of 8 bytes */
 		assert_in_range(written(), s.used_bytes * 9 / 10, s.used_bytes + s.entries * 8);
 	}
 	assert_int_equal(s.spared > 0, used);
 	ids_free(&out);
 }
 
-/* The table is full long before the ring: entries that were used move on, and leave their places
- * free. */
+/* Fill the table long before the ring. Entries that were read move on, and the bytes that they
+ * leave must be zero. */
 static void with_a_full_table(struct segcache *c)
 {
 	static const token_id ids[2];
@@ -177,7 +178,7 @@ static void what_leaves_is_wiped(void **state)
 	segcache_free(c);
 }
 
-/* Where registers of 32 bytes are there, they make the same pad. */
+/* The AVX2 build makes the same pad as the plain one. */
 static void one_pad(void **state)
 {
 	uint32_t here[PAD_WORDS], there[PAD_WORDS];

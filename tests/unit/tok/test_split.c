@@ -1,5 +1,5 @@
-/* test_split.c - the scanners written by hand: the pieces of tokenizers 0.22.2 for texts of every
- * kind, whole, at every cut, and by the byte; texts end at an unreadable page. */
+/* test_split.c - the hand-written scanners give the pieces of tokenizers 0.22.2: for texts of every
+ * kind, whole, cut in two at every place, and byte by byte. Texts end at an unreadable page. */
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/cases.h"
 
@@ -39,8 +39,8 @@ static struct split *split_of(const char *family)
 	return s;
 }
 
-/* The text in two, or by <by> bytes: what comes out before the end is given must be the same
- * already. */
+/* Split the text in two parts at <cut>, or <by> bytes at a time. Every piece must be right as soon
+ * as it comes out, before the rest of the text is given. */
 static void check_stream(const struct split *s, struct split_scratch *c,
     const struct case_text *want, size_t cut, size_t by)
 {
@@ -119,7 +119,7 @@ static void families_are_as_in_tokenizers(void **state)
 	fclose(f);
 }
 
-/* Long runs pass the 16 bytes of a step and the 512 pieces of a batch. */
+/* Long runs exceed the 16 bytes of a step and the 512 pieces of a batch. */
 static void long_runs(void **state)
 {
 	static const struct { const char *part, *family; size_t times, pieces; } cases[] = {

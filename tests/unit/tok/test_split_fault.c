@@ -1,5 +1,5 @@
-/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: it says
- * so, leaves nothing, and the next try gives the same pieces as ever. */
+/* test_split_fault.c - each allocation of a splitter and of its work fails once, in turn: the call
+ * returns an error, nothing leaks, and the next try gives the right pieces. */
 #include "tests/unit/fault.h"
 #include "tests/unit/tok/cases.h"
 
@@ -8,7 +8,7 @@
 static const uint8_t text[] = "it's \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa9\xb7 a1b22  c, d-e f__g "
 	"\xc2\xb2 and so on";
 
-/* The pieces of <text>; false: no memory. */
+/* Count the pieces of <text>. Returns false if memory runs out. */
 static bool try_split(const struct split *s, struct split_scratch *c, size_t *pieces)
 {
 	static struct pieces out;
@@ -25,7 +25,7 @@ static bool try_split(const struct split *s, struct split_scratch *c, size_t *pi
 	return true;
 }
 
-/* What came out at last, with the failures met before. */
+/* Split <text>, with a second try after each failure. Returns the number of pieces. */
 static size_t story(const struct split_step *steps, size_t n)
 {
 	struct split_scratch *c = NULL;

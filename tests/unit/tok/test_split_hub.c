@@ -1,5 +1,5 @@
-/* test_split_hub.c - the step Split with the 141 patterns seen on the hub: 2,027 lists of pieces
- * from tokenizers 0.22.2. All are exact; none is refused. */
+/* test_split_hub.c - the step Split with the 141 patterns found on the Hugging Face hub, against
+ * 2,027 lists of pieces from tokenizers 0.22.2. All lists match, and no pattern is refused. */
 #include "tests/unit/tok/cases.h"
 
 #define HUB	"tests/data/tok/split_hub.txt"

@@ -1,5 +1,6 @@
-/* test_split_regex.c - PCRE2 under a chain of steps: hand scanners against the same pattern, what
- * is refused and where, sets, steps in a row. Expected pieces are those of tokenizers 0.22.2. */
+/* test_split_regex.c - chains of steps on PCRE2: hand-written scanners against the same pattern,
+ * refused patterns and their place, character sets, limits of work. Expected pieces are those of
+ * tokenizers 0.22.2. */
 #include "agent/base/rng.h"
 #include "agent/tok/split/split_cost_in.h"
 #include "tests/unit/tok/cases.h"
@@ -17,7 +18,7 @@ static struct split *split_of(const struct split_step *step, size_t n)
 	return s;
 }
 
-/* ---- hand against PCRE2 ---------------------------------------------------------------------- */
+/* ---- hand-written scanners against PCRE2 ----------------------------------------------------- */
 
 static const char *const alphabet[] = {
 	"a", "b", "Z", "Q", "s", "t", "r", "e", "l", "S", "E", "'", "'s", "'LL", "'\xc5\xbf", " ", "  ",
@@ -605,7 +606,7 @@ static void chains_are_as_in_tokenizers(void **state)
 	split_scratch_free(c);
 }
 
-/* Oniguruma's own ways, Isolated. */
+/* Syntax that Oniguruma reads differently from PCRE2, with the behaviour Isolated. */
 static void syntax_is_onigurumas(void **state)
 {
 	static const struct { const char *pattern, *text, *want; } cases[] = {
@@ -703,7 +704,8 @@ static void metaspace_knows_the_first(void **state)
 	split_scratch_free(c);
 }
 
-/* More pieces than a batch has, dealt out; a text that is given up half way is forgotten. */
+/* More pieces than one batch holds come in several calls, and split_scratch_forget() drops the rest
+ * of a text that was not finished. */
 static void pieces_are_dealt_out(void **state)
 {
 	static const struct split_step steps[] = { { .kind = STEP_DIGITS, .individual = true },
@@ -714,7 +716,7 @@ static void pieces_are_dealt_out(void **state)
 	size_t n, k, calls = 0, pieces = 0;
 
 	memset(text, '5', sizeof(text));
-	for (k = 1; k <= 2; k++) {		/* in place, and rewritten */
+	for (k = 1; k <= 2; k++) {		/* one step works in place, two rewrite the text */
 		struct split *s = split_of(steps, k);
 		const uint8_t *p = text;
 
@@ -805,7 +807,7 @@ static void steps_that_cannot_be(void **state)
 	assert_null(split_new(&step, 100000, &e));
 }
 
-/* Depth of groups and classes is bounded. */
+/* The depth of groups and classes is bounded. */
 static void deep_patterns(void **state)
 {
 	static char deep[2000];
@@ -826,7 +828,7 @@ static void deep_patterns(void **state)
 		}
 }
 
-/* What would take for ever is given up, not answered wrongly. */
+/* A match that exceeds the limit of steps is an error, not a wrong answer. */
 static void the_limit_of_steps(void **state)
 {
 	struct split_step step = {
@@ -845,7 +847,7 @@ static void the_limit_of_steps(void **state)
 	split_scratch_free(c);
 }
 
-/* A group that is repeated very often: more than the JIT's stack holds. */
+/* A group may be repeated more often than the stack of the JIT can hold. */
 static void long_repetitions(void **state)
 {
 	struct split_step step = { .kind = STEP_REGEX,
@@ -883,8 +885,8 @@ static uint64_t steps_of(const char *pattern, const uint8_t *text, size_t n, uin
 	return budget - w.left;
 }
 
-/* PCRE2 and its JIT count none of these: a repeat of one character from each place of a run, to
- * fail at its end. */
+/* A repeat of one character that fails at the end of a run, tried from each place of the run, is
+ * counted here, because PCRE2 and its JIT do not count it. */
 static void a_failing_repeat_is_counted(void **state)
 {
 	static const char *const patterns[] = {
@@ -905,7 +907,7 @@ static void a_failing_repeat_is_counted(void **state)
 		text[1000] = ' ';
 		steps = steps_of(patterns[i], text, sizeof(text), 100000000, &rc);
 		text[1000] = '.';
-		/* the square of a run of 2000: each byte gone over counts, eight to a step */
+		/* half the square of a run of 2000 bytes; eight bytes are one step */
 		if (rc != 0 || steps < 2000 * 2000 / 2 / 8 || steps < 3 * half)
 			fail_msg("%s: %d, %llu steps, %llu for half of it", patterns[i], rc,
 			    (unsigned long long)steps, (unsigned long long)half);
@@ -929,8 +931,8 @@ static void work_stops_a_match(void **state)
 	}
 }
 
-/* One pattern: its pieces come as they are found, so those before the work ran out are there, and
- * are those of the whole. */
+/* A splitter of one pattern returns pieces as it finds them. The pieces before the work runs out
+ * are those of the whole text. */
 static void what_was_found_before_is_kept(void **state)
 {
 	struct split_step step = {

@@ -1,6 +1,6 @@
-/* test_split_rows.c - chains that have a scanner of their own: the same pieces as by their steps,
- * whole, at every cut, by the byte, for each kind of character beside each other; and of texts as
- * long as a batch. */
+/* test_split_rows.c - a chain with a scanner of its own gives the same pieces as its steps do:
+ * whole, cut in two at every place, byte by byte, for each kind of character next to each other,
+ * and for texts of more than one batch. */
 #include "agent/base/rng.h"
 #include "agent/tok/unicode/unicode.h"
 #include "tests/unit/edge.h"
@@ -42,7 +42,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* By parts, where it streams: <cut> bytes and the rest, or <by> at a time. */
+/* Split the text in parts: <cut> bytes and the rest, or <by> bytes at a time. Only for chains that
+ * stream. */
 static void in_parts(const struct split *s, const struct case_text *want, size_t cut, size_t by)
 {
 	static struct pieces b;
@@ -88,7 +89,7 @@ static void compare(size_t row, const uint8_t *text, size_t n, bool parts)
 	in_parts(hand[row], &b, 0, 1);
 }
 
-/* Of each class that a step knows, some. */
+/* Some characters of each class that a step distinguishes. */
 static const char *const alphabet[] = {
 	" ",
 	" ",
@@ -195,7 +196,7 @@ static void texts_at_random(void **state)
 	}
 }
 
-/* Three in a row of everything, three long. */
+/* Any two entries of <alphabet> next to each other, with a third after them. */
 static void three_in_a_row(void **state)
 {
 	static uint8_t text[CASE_MOST];
@@ -215,8 +216,7 @@ static void three_in_a_row(void **state)
 		}
 }
 
-/* Each character of Unicode that is the first or the last of its class, and one in 97 of the
- * others. */
+/* Each Unicode character at the edge of a run of one class, and one in 97 of the others. */
 static void every_class(void **state)
 {
 	static uint8_t text[CASE_MOST];
@@ -268,7 +268,7 @@ static void long_runs(void **state)
 		}
 }
 
-/* Each piece costs steps: a text of one character for each piece costs most. */
+/* Each piece costs at least one step of work, here in a text with a piece for each character. */
 static void pieces_are_work(void **state)
 {
 	static struct case_text out;
@@ -287,7 +287,7 @@ static void pieces_are_work(void **state)
 	split_scratch_work(scratch, NULL);
 }
 
-/* A step more or less, or another flag, is another chain. */
+/* A chain with one step less, one step more or another flag does not get the scanner. */
 static void only_exactly_these(void **state)
 {
 	for (size_t row = 0; row < ROWS_OF_STEPS; row++)

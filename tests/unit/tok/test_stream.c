@@ -1,5 +1,6 @@
-/* test_stream.c - a text in parts has the ids of the text in one: for every small tokenizer, by the
- * byte and in pieces, with budgets, streams side by side, and a cache that both ways share. */
+/* test_stream.c - a text in parts has the ids of the whole text: for every small tokenizer, with
+ * parts and budgets of many sizes, with two streams at a time, and with a cache that
+ * tok_cached_encode() shares. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,8 @@ static void run(struct stream *s, size_t budget)
 	assert_int_equal(r, STREAM_DONE);
 }
 
-/* <text> in parts of 1 .. <most> bytes, each copied where reading past it is seen. */
+/* Feed <text> in parts of 1 .. <most> bytes. Each part is a block of its own, so that a sanitizer
+ * reports a read past its end. */
 static void feed(struct stream *s, struct rng *r, struct span text, size_t most, size_t budget)
 {
 	size_t n;
@@ -63,7 +65,7 @@ static void feed(struct stream *s, struct rng *r, struct span text, size_t most,
 		case 0:
 			break;
 		case 1:
-			assert_true(stream_step(s, 1) >= 0);	/* more comes before all is done */
+			assert_true(stream_step(s, 1) >= 0);	/* the next part may come before this one is encoded */
 			break;
 		default:
 			run(s, budget);
@@ -111,8 +113,8 @@ static void any_parts(void **state)
 	free(a.p);
 }
 
-/* What is sure of a text that goes on: ids of its beginning, whatever it is cut in, and the stream
- * is none the worse for the look. */
+/* The ids of stream_peek() are the beginning of the ids of the whole text, and a peek does not
+ * change the stream. */
 static void a_look_at_what_is_kept_back(void **state)
 {
 	struct ids want = { 0 }, got = { 0 };
@@ -166,8 +168,8 @@ static void a_look_at_what_is_kept_back(void **state)
 	free(a.p);
 }
 
-/* Every place where a text can be cut in two, next to what strips, what is alone, and what is half
- * a character. */
+/* Cut texts in two at every byte, next to tokens with lstrip, rstrip or single_word and inside
+ * characters. */
 static void every_cut(void **state)
 {
 	static const char *const texts[] = {
@@ -210,8 +212,8 @@ static void every_cut(void **state)
 	ids_free(&got);
 }
 
-/* A token that counts only where no word stands before it, when what stands before it is encoded
- * and gone. */
+/* A single_word token right after a word is not found, although the stream has already encoded and
+ * dropped the word. */
 static void what_stood_before(void **state)
 {
 	struct tok *t = small_tok(SMALL_STRIP);
@@ -245,7 +247,7 @@ static void what_stood_before(void **state)
 	free(a.p);
 }
 
-/* One piece of 300 KB, in steps, while another stream uses the same scratch. */
+/* Encode one piece of 300 KB in steps, while another stream uses the same scratch. */
 static void long_pieces_in_steps(void **state)
 {
 	enum { LONG = 300000 };
@@ -256,7 +258,7 @@ static void long_pieces_in_steps(void **state)
 	rng_init(&r, 22);
 	for (size_t i = 0; i < LONG; i++)
 		text[i] = "etaohn"[rng_below(&r, 6)];
-	memcpy(text + LONG / 3, "[N]", 3);		/* found in normalized text by one of them */
+	memcpy(text + LONG / 3, "[N]", 3);		/* a token in normalized text for one of the tokenizers */
 	for (unsigned kind = 0; kind < SMALL_KINDS; kind++) {
 		struct tok *t = small_tok(kind);
 		struct cached c = { .tok = t, .scratch = tok_scratch_new() };
@@ -292,7 +294,7 @@ static void long_pieces_in_steps(void **state)
 	free(text);
 }
 
-/* What a stream has kept, tok_cached_encode() finds, and the other way round. */
+/* tok_cached_encode() finds the entries that a stream has put, and the other way round. */
 static void one_cache_for_both(void **state)
 {
 	struct tok *t = small_tok(SMALL_O200K);
@@ -332,8 +334,8 @@ static void one_cache_for_both(void **state)
 	free(a.p);
 }
 
-/* Steps that are not done keep a scratch of their own: whoever lets many texts wait must know what
- * they hold. */
+/* stream_bytes() counts the scratch of unfinished steps, because a caller with many pending texts
+ * must bound their memory. */
 static void what_waits_is_counted(void **state)
 {
 	struct tok *t = small_tok(SMALL_L3);
@@ -357,7 +359,8 @@ static void what_waits_is_counted(void **state)
 	ids_free(&out);
 }
 
-/* No more is kept than was agreed, and no more than that is needed for text that can be cut. */
+/* A stream holds at most max_bytes of text. That is enough for a text of any length that can be
+ * cut; one that cannot is STREAM_TOO_LONG. */
 static void bounds(void **state)
 {
 	struct tok *t = small_tok(SMALL_L3);
@@ -391,7 +394,7 @@ static void bounds(void **state)
 	assert_int_equal(stream_feed(s, span_of(letters, 193)), STREAM_TOO_LONG);
 	assert_int_equal(stream_feed(s, span_of(letters, 1)), STREAM_TOO_LONG);
 	assert_int_equal(stream_step(s, 1), STREAM_TOO_LONG);
-	assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);	/* a new text begins anew */
+	assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);	/* a new text clears the error */
 	assert_int_equal(stream_feed(s, span_of(letters, 1000)), STREAM_DONE);
 	stream_end(s);
 	run(s, 1);

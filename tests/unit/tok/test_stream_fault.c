@@ -1,6 +1,6 @@
-/* test_stream_fault.c - every allocation of a stream, of an encoding with the cache, and of the
- * cache itself, failed once in turn: nothing is left after, ids that were there stay, and the next
- * text is encoded as ever. */
+/* test_stream_fault.c - each allocation of a stream, of an encoding with the cache, and of the
+ * cache itself fails once, in turn: the call returns an error, nothing leaks, and without a failure
+ * the ids are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "tests/unit/tok/secret.h"
 #include "tests/unit/tok/small.h"
 
-#define LONG	20000		/* letters in a row: encoded in steps */
+#define LONG	20000		/* letters in a row, encoded in steps */
 
 static struct small_text make_text(void)
 {
@@ -28,7 +28,7 @@ static struct small_text make_text(void)
 	return a;
 }
 
-/* All of it; -1 when memory was short. */
+/* Encode the whole of <text> in parts. Returns -1 if memory runs out. */
 static int stream_all(const struct cached *c, struct span text, size_t part, struct ids *out)
 {
 	struct stream_opts o = { .max_bytes = 1 << 20, .flags = TOK_SPECIAL };
@@ -53,7 +53,7 @@ static int stream_all(const struct cached *c, struct span text, size_t part, str
 	return r == STREAM_DONE ? 0 : -1;
 }
 
-/* Once with all the memory there is: what is right. */
+/* Encode <text> without failures, for the ids to compare with. */
 static void want_ids(const struct tok *t, struct span text, struct ids *want)
 {
 	struct tok_scratch *c = tok_scratch_new();

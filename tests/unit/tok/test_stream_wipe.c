@@ -1,5 +1,5 @@
-/* test_stream_wipe.c - no text is left in memory that a stream, its steps and its scratch give
- * back: the functions of mem.h are this file's, and look before they free. */
+/* test_stream_wipe.c - no text is left in the memory that a stream, its steps and its scratch free.
+ * This file defines the functions of mem.h, so that it can look at a block before it is freed. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ void *mem_calloc(size_t count, size_t size)
 	return calloc(count ? count : 1, size ? size : 1);
 }
 
-/* Always somewhere else, so that what is left after is seen. */
+/* Always move the block, so that the test sees the old one. */
 void *mem_resize(void *p, size_t count, size_t size)
 {
 	size_t old = p != NULL ? malloc_usable_size(p) : 0;
@@ -93,7 +93,8 @@ static void nothing_is_left(void **state)
 		freed = left_over = 0;
 		for (unsigned text = 0; text < 3; text++) {
 			assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);
-			for (unsigned k = 0; k < 20000; k++) {		/* no place to cut in the first one: steps */
+			/* the first text has no place to cut, so it is encoded in steps */
+			for (unsigned k = 0; k < 20000; k++) {
 				assert_int_equal(stream_feed(s,
 						     text ? SPAN(SECRET " and ")
 							  : SPAN(SECRET "\xff")),

@@ -1,5 +1,5 @@
-/* tekken.json: the recorded ids of small.tekken.json, special tokens that are asked for and never
- * found in a text, files of old versions, and what is wrong with a file, with its place. */
+/* tekken.json: the recorded ids of small.tekken.json, special tokens, which are never found in a
+ * text, files of old versions, and errors in a file with their place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,13 +10,13 @@
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/fixture.h"
 
-/* ---- files made here ------------------------------------------------------------------------- */
+/* ---- generated files ------------------------------------------------------------------------- */
 
-/* A file in parts, one line each: config, 256 bytes and then <more> entries of the vocabulary, and
- * what follows it. */
+/* The parts of a file, a line each: its config, 256 byte entries of the vocabulary, <more> entries,
+ * and the members after the vocabulary. */
 struct made {
 	const char *config, *more, *rest;
-	int at;			/* this entry is <entry> */
+	int at;			/* replace the entry of this byte by <entry> */
 	const char *entry;
 };
 
@@ -124,8 +124,7 @@ static void recorded(void **state)
 	free((void *)image.p);
 }
 
-/* Special tokens have ids for who asks, and a text that looks like one is text. Nothing is left to
- * be cut out. */
+/* tok_id() knows special tokens, but their text in a prompt is plain text, so there is no cut. */
 static void special(void **state)
 {
 	struct err e;
@@ -143,7 +142,7 @@ static void special(void **state)
 	tok_unref(t);
 }
 
-/* The vocabulary is as large as the file says, not as large as the list. */
+/* The vocabulary has the size that the file states, even if its list is longer. */
 static void size(void **state)
 {
 	static const char words[] = "\"pattern\": \"a+b*\", \"default_vocab_size\": %d, "
@@ -163,7 +162,7 @@ static void size(void **state)
 	tok_unref(t);
 }
 
-/* ---- what is wrong --------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 #define V(size, special, version)	"\"pattern\": \".\", \"default_vocab_size\": " size \
 	", \"default_num_special_tokens\": " special \
@@ -173,7 +172,7 @@ static void size(void **state)
 static const struct {
 	struct made m;
 	int line, column;
-	const char *words;	/* with _ for a space */
+	const char *words;	/* words that the error must contain; _ is a space */
 } bad[] = {
 	{ { .config = V("277", "20", "v9") }, 1, 101, "config.version \"v9\" understood_are v15" },
 	{ { .config = V("277", "20", "v13") }, 1, 1, "special_tokens is_missing v7" },

@@ -1,5 +1,5 @@
-/* A tokenizer as a whole: the small ones of tests/data/tok, whose ids were recorded from tokenizers
- * 0.22; text that is no UTF-8; the same text in segments; configuration over a file; counting. */
+/* A whole tokenizer: the small ones of tests/data/tok against ids recorded from tokenizers 0.22,
+ * images, text that is not UTF-8, text in segments, and the settings of a tokenizer_config.json. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static bool same(const char *what, struct span text, const struct ids *got, cons
 	return false;
 }
 
-/* From bytes that end at an unreadable page. */
+/* Encode a copy of <text> that ends at an unreadable page. */
 static void encode(const struct tok *t, struct tok_scratch *c, struct span text, unsigned flags,
     struct ids *out)
 {
@@ -95,7 +95,6 @@ static void recorded(void **state)
 	assert_int_equal(bad, 0);
 }
 
-/* The image gives what the files give, and is refused when a byte of it is wrong. */
 static unsigned gone;
 
 static void on_gone(void *arg)
@@ -104,6 +103,8 @@ static void on_gone(void *arg)
 	assert_ptr_equal(arg, &gone);
 }
 
+/* The image of a tokenizer gives the same ids, and is refused if it is cut, changed or has the key
+ * of other files. */
 static void image_of(const char *name)
 {
 	char path[100];
@@ -163,7 +164,8 @@ static bool key_eq(const struct tok_source *a, const struct tok_source *b)
 	return memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-/* Another file, configuration or pattern has another key and another fingerprint. */
+/* Another file, configuration or pattern gives another image key; another configuration gives
+ * another fingerprint. */
 static void keys(void **state)
 {
 	struct tok_source a = { .file = SPAN("{}"), .config = SPAN("x") }, b = { .file = SPAN("{}x") };
@@ -209,7 +211,7 @@ static void bad_utf8(void **state)
 	tok_unref(t);
 }
 
-/* Cut by cut, segment by segment, is the whole. */
+/* The ids of all segments and cuts in order are the ids of the whole text. */
 static void in_segments(const struct tok *t, const char *name)
 {
 	struct tok_scratch *c = tok_scratch_new();
@@ -248,7 +250,7 @@ static void segments(void **state)
 
 	assert_true(tok_segments(t).independent && !tok_segments(t).first_differs);
 	assert_true(tok_segments(m).independent && tok_segments(m).first_differs);
-	/* one token strips the white space that another one is of */
+	/* one token strips white space, another one is white space */
 	assert_false(tok_segments(s).independent);
 	in_segments(t, "fallback");
 	in_segments(m, "metaspace");
@@ -307,7 +309,7 @@ static void with_config(const char *config, struct span text, const token_id *wa
 	tok_unref(t);
 }
 
-/* What transformers makes of a tokenizer_config.json. */
+/* The settings of a tokenizer_config.json have the same effect as in transformers. */
 static void configs(void **state)
 {
 	struct tok *t = load("fallback");
@@ -347,8 +349,8 @@ static void configs(void **state)
 	tok_unref(t);
 }
 
-/* The rank file of small.tokenizer.json's vocabulary merges as it does (there every token has one
- * way to come about). */
+/* The rank file with the vocabulary of small.tokenizer.json gives the same ids, because in that
+ * vocabulary only one sequence of merges makes each token. */
 static void ranks(void **state)
 {
 	static const char config[] = "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\", "
@@ -376,7 +378,8 @@ static void ranks(void **state)
 	tok_scratch_free(c);
 }
 
-/* What Qwen's own code does: NFC of the whole text, then special tokens, then the ranks. */
+/* The pattern qwen works in the order of Qwen's own code: NFC of the whole text, then special
+ * tokens, then ranks. */
 static void normalized_ranks(void **state)
 {
 	struct tok_source src = { .file = fixture_read("small.tiktoken"), .name = "r", .pattern = "qwen" };

@@ -1,5 +1,5 @@
-/* What is wrong with a file is told where it stands and in words that help: tests/data/tok/bad.txt.
- * And every cut of a good file is refused, with a place. */
+/* An error in a file is reported with its line, column and expected words: the cases are in
+ * tests/data/tok/bad.txt. A good file cut short anywhere is refused with a line and a column. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ static const char good[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0
 	"\"ab\": 2}, \"merges\": [\"a b\"]}}";
 
 struct bad_case {
-	const char *title, *kind, *want;	/* each ends with its line */
+	const char *title, *kind, *want;	/* each extends to the end of its line */
 	char text[8192];
 	size_t n;
 };
@@ -64,7 +64,7 @@ static const char *next_case(const char *p, struct bad_case *c)
 	return next_line(p);
 }
 
-/* Is <word> in <text>? A '_' in it may be a space there. */
+/* Return whether <text> contains <word>. A '_' in <word> also matches a space. */
 static bool says(const char *text, const char *word)
 {
 	for (; *text != 0; text++) {

@@ -1,5 +1,5 @@
-/* Every allocation of loading, of an image and of encoding fails once, in turn: an error or NULL,
- * nothing half built, no leak. */
+/* Each allocation of loading, of an image and of encoding fails once, in turn: the call returns an
+ * error or NULL, and nothing half-built leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_unicode.c - the tables: every code point against PCRE2, which has tables of its own, and
- * counts of unicodedata2. */
+/* test_unicode.c - the Unicode tables: every code point against PCRE2, which has its own tables,
+ * and the size of each class against unicodedata2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool is_char(uint32_t cp)
 	return cp - 0xd800 > 0x7ff;
 }
 
-/* Sets in <bits> <bit> for all that match <pattern>, of all characters as one text. */
+/* Set <bit> in <bits> for each character that matches <pattern>, in one text of all characters. */
 static void mark(uint8_t *bits, uint8_t bit, const char *pattern)
 {
 	int code;
@@ -48,7 +48,7 @@ static void mark(uint8_t *bits, uint8_t bit, const char *pattern)
 	free(text);
 }
 
-/* Where the two differ, one of them does not know the character yet. */
+/* The tables may differ only for characters that one of them does not know yet. */
 static void classes_are_those_of_pcre2(void **state)
 {
 	static const struct { uint8_t bit; const char *pattern; } sets[] = {

@@ -1,6 +1,6 @@
-/* Every recorded vector whose vocabulary is there: ids that Hugging Face's tokenizers, tiktoken and
- * SentencePiece gave, none of them ours. Each set is named, as passed or as skipped. Where they
- * come from: ../shared/data/tokenizers/ORIGIN.md. */
+/* Recorded ids of Hugging Face's tokenizers, tiktoken and SentencePiece, for each vocabulary that
+ * the checkout has. The test prints each set as passed, failed or skipped.
+ * ../shared/data/tokenizers/ORIGIN.md names the sources. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static size_t numbers(const char *p, const char *end)
 	return n;
 }
 
-/* A line without its end; NULL: none is left. */
+/* Return the next line without its newline; NULL if none is left. */
 static const char *line(const char **p, const char *end, size_t *n)
 {
 	const char *from = *p, *eol;
@@ -107,7 +107,7 @@ static void ggml(const char *name, const char *vocab)
 	for (p = in.p, r = out.p; p != NULL; p = q ? q + sizeof(cut) - 1 : NULL, cases++) {
 		size_t n = 0, m;
 
-		if ((l = line(&r, out.p + out.n, &n)) == NULL)	/* the last one is an empty text */
+		if ((l = line(&r, out.p + out.n, &n)) == NULL)	/* the last text is empty */
 			l = "";
 		m = numbers(l, l + n);
 		q = memmem(p, (size_t)(in.p + in.n - p), cut, sizeof(cut) - 1);
@@ -210,10 +210,10 @@ static void swift_cases(const char *name, const char *vocab)
 	free((void *)file.p);
 }
 
-/* ---- which vectors are whose ----------------------------------------------------------------- */
+/* ---- the vectors of each vocabulary ---------------------------------------------------------- */
 
-/* Special tokens in no file here. Kimi's [UNK] and [PAD] are left out: the one that recorded the
- * vectors did not know them. */
+/* Special tokens that are in no file of the data folder. Kimi's [UNK] and [PAD] are left out,
+ * because the encoder that recorded the vectors did not know them. */
 static const char kimi_config[] = "{\"added_tokens_decoder\": {"
 	"\"163584\": {\"content\": \"[BOS]\", \"special\": true}, \"163585\": {\"content\": \"[EOS]\", "
 	"\"special\": true}}}";

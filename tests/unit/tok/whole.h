@@ -1,5 +1,5 @@
-/* whole.h - ids of a text of a SentencePiece-like tokenizer the slow way: each segment between
- * two added tokens is one piece for the merges, and nothing is cut. For tests of what does cut
+/* whole.h - a reference encoder for SentencePiece-like tokenizers: each segment between two added
+ * tokens is one piece for the merges, and no segment is cut. For tests of the code that cuts
  * (bpe_border.c, chunk.c). */
 #ifndef TESTS_TOK_WHOLE_H
 #define TESTS_TOK_WHOLE_H
@@ -9,8 +9,8 @@
 #include "agent/base/utf8.h"
 #include "agent/tok/parts.h"
 
-/* No tokens are looked for in normalized text. False: the splitter makes more than one piece of
- * it. */
+/* Append the ids of a segment. Returns false if the tokenizer searches tokens in normalized text,
+ * if the splitter makes more than one piece, or if memory runs out. */
 static inline bool whole_segment(const struct tok *t, struct tok_scratch *c, struct span text,
 				 enum part part, struct ids *out)
 {
