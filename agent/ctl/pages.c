@@ -16,6 +16,7 @@
 #include "agent/conf/conf.h"
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/load.h"
+#include "agent/ctl/read.h"
 #include "agent/loop/models.h"
 #include "agent/os/key_file.h"
 #include "agent/request/request.h"
@@ -127,33 +128,6 @@ static int load_models(struct conf *c, const char *path)
 	return set != NULL ? 0 : -1;
 }
 
-/* Read standard input. Returns NULL if it cannot be read or is larger than any body that the agent
- * accepts. */
-static char *read_all(size_t *n)
-{
-	size_t cap = 1u << 16;
-	char *p = mem_alloc(cap), *q;
-	ssize_t got;
-
-	*n = 0;
-	while (p != NULL && (got = read(STDIN_FILENO, p + *n, cap - *n)) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0 || *n + (size_t)got > BODY_MAX)
-			goto fail;
-		*n += (size_t)got;
-		if (*n < cap)
-			continue;
-		if ((q = mem_resize(p, cap *= 2, 1)) == NULL)
-			goto fail;
-		p = q;
-	}
-	return p;
-fail:
-	mem_free(p);
-	return NULL;
-}
-
 static void show_space(const struct request_preview *v, const struct args *a)
 {
 	printf("space         %016" PRIx64 "%016" PRIx64 "\nof            pool=" SPAN_FMT
@@ -258,24 +232,24 @@ static int print_preview(const struct conf *c, struct args *a)
 {
 	struct reader *r = mem_alloc(sizeof(*r));
 	struct hash_key key;
+	struct buf body = { 0 };
 	bool good = false;
-	size_t n;
-	char *body = read_all(&n);
 
-	if (body == NULL) {
+	if (ctl_read(STDIN_FILENO, BODY_MAX, &body) < 0) {
 		fprintf(stderr, "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n",
 			BODY_MAX >> 20);
-		return CTL_FAILED;
+		goto out;
 	}
 	load_key(&c->loop, &key);
 	if (r == NULL || reader_init(r, &c->route, &key, a->q.pool) < 0) {
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	} else {
 		a->q.wall_s = a->wall_s >= 0 ? a->wall_s : time(NULL);
-		good = show_bodies(r, a, span_of(body, n));
+		good = show_bodies(r, a, span_of(body.p, body.n));
 	}
+out:
 	reader_free(r);
-	mem_free(body);
+	buf_free(&body);
 	return good ? 0 : CTL_FAILED;
 }
 

@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/read.h"
 #include "agent/jinja/jinja.h"
 
-#define FILE_MAX	((size_t)64 << 20)
+#define FILE_MAX	((size_t)64 << 20)	/* of output */
+#define READ_MAX	(2 * FILE_MAX)
 #define MEMORY_MAX	((size_t)512 << 20)
 
 struct args {
@@ -27,7 +30,7 @@ struct args {
 struct job {
 	struct jinja_mem *mem;
 	struct hash_key key;
-	char *body, *config, *template;		/* contents of the files */
+	struct buf body, config, template;	/* contents of the files */
 	struct jval vars, settings;		/* settings: JV_MISSING without --config */
 	struct span text;			/* the template */
 	const char *name;
@@ -97,40 +100,12 @@ static int report_error(const char *name, const char *what)
 	return -1;
 }
 
-/* Read all of <f>. Returns NULL if it cannot be read or is too large. */
-static char *read_stream(FILE *f, size_t *n)
+/* Returns -1 after printing an error. */
+static int read_whole(const char *name, struct buf *to)
 {
-	size_t room = 1u << 16, got;
-	char *p = mem_alloc(room), *q;
-
-	*n = 0;
-	while (p != NULL && (got = fread(p + *n, 1, room - *n, f)) > 0) {
-		*n += got;
-		if (*n < room)
-			continue;
-		room *= 2;
-		q = room > 2 * FILE_MAX ? NULL : mem_resize(p, room, 1);
-		if (q == NULL) {
-			mem_free(p);
-			return NULL;
-		}
-		p = q;
-	}
-	if (p == NULL || !ferror(f))
-		return p;
-	mem_free(p);
-	return NULL;
-}
-
-static int read_file(const char *name, char **text, size_t *n)
-{
-	FILE *f = fopen(name, "rb");
-
-	if (f == NULL)
-		return report_error(name, strerror(errno));
-	*text = read_stream(f, n);
-	fclose(f);
-	return *text != NULL ? 0 : report_error(name, "cannot be read, or is too large");
+	if (ctl_read_file(name, READ_MAX, to) == 0)
+		return 0;
+	return report_error(name, strerror(errno));
 }
 
 static int read_json(struct job *j, const char *name, struct span text, struct jval *out)
@@ -147,21 +122,18 @@ static int read_json(struct job *j, const char *name, struct span text, struct j
 
 static int open_files(struct job *j, const struct args *a)
 {
-	size_t n;
-
-	if (a->config != NULL && (read_file(a->config, &j->config, &n) != 0 ||
-				  read_json(j, a->config, span_of(j->config, n), &j->settings) != 0))
+	if (a->config != NULL && (read_whole(a->config, &j->config) != 0 ||
+	    read_json(j, a->config, span_of(j->config.p, j->config.n), &j->settings) != 0))
 		return -1;
 	if (a->template != NULL) {
-		if (read_file(a->template, &j->template, &n) != 0)
+		if (read_whole(a->template, &j->template) != 0)
 			return -1;
-		j->text = span_of(j->template, n);
+		j->text = span_of(j->template.p, j->template.n);
 		j->name = a->template;
 	}
-	j->body = read_stream(stdin, &n);
-	if (j->body == NULL)
+	if (ctl_read(STDIN_FILENO, READ_MAX, &j->body) != 0)
 		return report_error("standard input", "cannot be read, or is too large");
-	return read_json(j, "standard input", span_of(j->body, n), &j->vars);
+	return read_json(j, "standard input", span_of(j->body.p, j->body.n), &j->vars);
 }
 
 /* ---- variables -------------------------------------------------------------------------- */
@@ -193,7 +165,7 @@ static int load_template(struct job *j, const struct args *a)
 {
 	struct jval t = json_member(j->settings, "chat_template");
 
-	if (j->template != NULL)
+	if (j->template.p != NULL)
 		return 0;
 	if (t.kind == JV_LIST)
 		t = choose_template(t, jval_truth(json_member(j->vars, "tools")));
@@ -289,8 +261,8 @@ int ctl_render(int argc, char **argv)
 	    render_body(&j, &a) != 0)
 		status = -1;
 	jinja_mem_free(j.mem);
-	mem_free(j.body);
-	mem_free(j.config);
-	mem_free(j.template);
+	buf_free(&j.body);
+	buf_free(&j.config);
+	buf_free(&j.template);
 	return status == 0 ? 0 : CTL_FAILED;
 }

@@ -3,51 +3,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/base/mem.h"
+#include "agent/ctl/read.h"
 #include "agent/ctl/sim.h"
 
 #define TRACE_BYTES_MAX	((size_t)2 << 30)
-
-static char *read_file(const char *path, size_t max, size_t *n)
-{
-	FILE *f = fopen(path, "rb");
-	size_t cap = 1u << 16, got;
-	char *p = f != NULL ? mem_alloc(cap) : NULL, *q;
-
-	*n = 0;
-	while (p != NULL && (got = fread(p + *n, 1, cap - *n, f)) > 0) {
-		if ((*n += got) < cap)
-			continue;
-		errno = EFBIG;
-		q = cap < max ? mem_resize(p, cap *= 2, 1) : NULL;
-		if (q == NULL)
-			mem_free(p);
-		p = q;
-	}
-	if (p != NULL && ferror(f)) {
-		mem_free(p);
-		p = NULL;
-	}
-	if (f != NULL)
-		fclose(f);
-	return p;
-}
+#define META_BYTES_MAX	((size_t)1 << 20)
 
 /* Returns the block size in FILE.meta.json beside FILE.jsonl, or 0. */
 static uint32_t block_beside(const char *path)
 {
-	char name[4096], *text;
+	struct buf text = { 0 };
+	char name[4096];
 	size_t n = strlen(path), end = n > 6 && strcmp(path + n - 6, ".jsonl") == 0 ? n - 6 : n;
-	uint32_t block;
+	uint32_t block = 0;
 
 	if (end + sizeof(".meta.json") > sizeof(name))
 		return 0;
 	memcpy(name, path, end);
 	strcpy(name + end, ".meta.json");
-	if ((text = read_file(name, 1u << 20, &n)) == NULL)
-		return 0;
-	block = trace_block_of(span_of(text, n));
-	mem_free(text);
+	if (ctl_read_file(name, META_BYTES_MAX, &text) == 0)
+		block = trace_block_of(span_of(text.p, text.n));
+	buf_free(&text);
 	return block;
 }
 
@@ -55,15 +31,17 @@ static int load_trace(struct sim_args *a, struct sim_trace *t)
 {
 	struct trace_opts o = { .block = a->block ? a->block : block_beside(a->trace), .limit = a->limit,
 				.keep_stamps = a->keep_stamps };
+	struct buf text = { 0 };
 	struct err e;
-	size_t n;
-	char *text = read_file(a->trace, TRACE_BYTES_MAX, &n);
 	int bad;
 
-	if (text == NULL)
-		return sim_fail(a->trace, strerror(errno));
-	bad = trace_read(t, span_of(text, n), &o, &e);
-	mem_free(text);
+	if (ctl_read_file(a->trace, TRACE_BYTES_MAX, &text) < 0) {
+		bad = sim_fail(a->trace, strerror(errno));
+		buf_free(&text);
+		return bad;
+	}
+	bad = trace_read(t, span_of(text.p, text.n), &o, &e);
+	buf_free(&text);
 	if (bad == 0) {
 		a->recorded = t->recorded;
 		if (!a->own_engines && t->recorded.servers > 0)

@@ -3,7 +3,6 @@
  *
  * Reads the text from standard input and encodes it with the agent's code. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/read.h"
 #include "agent/tok/tok.h"
 
 #define TEXT_MAX	((size_t)1 << 28)	/* 256 MiB, the limit of split.h */
@@ -86,51 +86,13 @@ static int parse_args(int argc, char **argv, struct args *a)
 	return optind < argc || a->tokenizer == NULL ? usage(stderr, CTL_USAGE) : 0;
 }
 
-/* Read all of <fd>. On failure p is NULL, with errno. */
-static struct span read_all(int fd, size_t most)
+/* Read a file of the tokenizer; NULL: leave <to> empty. Returns -1 after printing an error. */
+static int read_file(const char *path, struct buf *to)
 {
-	size_t cap = 1u << 16, n = 0;
-	char *p = mem_alloc(cap), *q;
-	ssize_t got;
-
-	while (p != NULL && (got = read(fd, p + n, cap - n)) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			goto fail;
-		n += (size_t)got;
-		if (n > most) {
-			errno = EFBIG;
-			goto fail;
-		}
-		if (n < cap)
-			continue;
-		if ((q = mem_resize(p, cap *= 2, 1)) == NULL)
-			goto fail;
-		p = q;
-	}
-	return span_of(p, n);
-fail:
-	mem_free(p);
-	return (struct span){ NULL, 0 };
-}
-
-static int read_file(const char *path, struct span *out)
-{
-	int fd;
-
-	*out = SPAN("");
-	if (path == NULL)
+	if (path == NULL || ctl_read_file(path, FILE_MAX, to) == 0)
 		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	*out = fd >= 0 ? read_all(fd, FILE_MAX) : (struct span){ NULL, 0 };
-	if (fd >= 0)
-		close(fd);
-	if (out->p == NULL) {
-		fprintf(stderr, "kvroutectl: %s: %s\n", path, strerror(errno));
-		return -1;
-	}
-	return 0;
+	fprintf(stderr, "kvroutectl: %s: %s\n", path, strerror(errno));
+	return -1;
 }
 
 static double now(void)
@@ -145,22 +107,22 @@ static struct tok *load_tokenizer(const struct args *a)
 {
 	struct tok_source src = { .name = a->tokenizer, .config_name = a->config, .pattern = a->pattern,
 				  .normalizer = a->normalizer };
+	struct buf file = { 0 }, config = { 0 };
 	struct tok *t = NULL;
 	double from = now();
 	struct err e;
 
-	if (read_file(a->tokenizer, &src.file) < 0)
-		return NULL;
-	if (read_file(a->config, &src.config) == 0) {
+	if (read_file(a->tokenizer, &file) == 0 && read_file(a->config, &config) == 0) {
+		src.file = span_of(file.p, file.n);
+		src.config = config.p != NULL ? span_of(config.p, config.n) : SPAN("");
 		t = tok_load(&src, &e);
 		if (t == NULL && e.line > 0)
 			fprintf(stderr, "kvroutectl: %s:%d:%d: %s\n", e.file, e.line, e.column, e.text);
 		else if (t == NULL)
 			fprintf(stderr, "kvroutectl: %s: %s\n", e.file, e.text);
-		if (a->config != NULL)
-			mem_free((void *)src.config.p);
 	}
-	mem_free((void *)src.file.p);
+	buf_free(&config);
+	buf_free(&file);
 	if (a->bench && t != NULL)
 		fprintf(stderr, "load_ms=%.1f bytes=%zu\n", (now() - from) * 1e3, tok_bytes(t));
 	return t;
@@ -228,22 +190,23 @@ static int encode_each(const struct tok *t, struct tok_scratch *c, struct span a
 
 static int encode_text(const struct tok *t, const struct args *a)
 {
-	struct span text = read_all(STDIN_FILENO, TEXT_MAX);
+	struct buf text = { 0 };
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids ids = { NULL, 0, 0 };
 	int r = -1;
 
-	if (text.p == NULL)
+	if (ctl_read(STDIN_FILENO, TEXT_MAX, &text) < 0)
 		fprintf(stderr,
 		    "kvroutectl: standard input cannot be read, or is larger than %zu MiB\n",
 		    TEXT_MAX >> 20);
 	else if (c == NULL)
 		fprintf(stderr, "kvroutectl: not enough memory\n");
 	else
-		r = a->null ? encode_each(t, c, text, a, &ids) : encode_one(t, c, text, a, &ids);
+		r = a->null ? encode_each(t, c, span_of(text.p, text.n), a, &ids) :
+			      encode_one(t, c, span_of(text.p, text.n), a, &ids);
 	ids_free(&ids);
 	tok_scratch_free(c);
-	mem_free((void *)text.p);
+	buf_free(&text);
 	return r;
 }
 
