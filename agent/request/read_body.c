@@ -67,7 +67,7 @@ static void start_sliced(struct request *rq, enum prompt_api api)
 	body_reset(sl->body, api);
 	if (request_wants_text(env, api) && (sl->text = text_ids_new()) != NULL)
 		text_ids_reset(sl->text, api, env->opts.prompt.max_depth);
-	sl->raw.wanted = request_wants_raw(env, api);
+	sl->raw_wanted = request_wants_raw(env, api);
 	use_sliced(rq, sl);
 }
 

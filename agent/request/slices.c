@@ -3,6 +3,8 @@
 #include "agent/request/slices.h"
 #include "agent/request/text_ids_in.h"
 
+#define RAW_FIRST	16384u		/* bytes: about one frame of HAProxy */
+
 void slices_init(struct slices *t)
 {
 	memset(t, 0, sizeof(*t));
@@ -16,7 +18,7 @@ void sliced_free(struct sliced *s)
 		return;
 	body_free(s->body);
 	text_ids_free(s->text);
-	mem_free_wiped(s->raw.p, s->raw.n);
+	buf_free(&s->raw);
 	mem_wipe(s->names, sizeof(s->names));
 	mem_free(s);
 }
@@ -86,26 +88,16 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 
 void sliced_keep_raw(struct sliced *s, struct span body)
 {
-	size_t cap = s->raw.cap > 0 ? s->raw.cap : 16384;
-	char *p = s->raw.p;
-
-	if (!s->raw.wanted || s->raw.lost || body.n == 0)
+	if (!s->raw_wanted || body.n == 0)
 		return;
-	while (cap < s->raw.n + body.n)
-		cap *= 2;
-	if (cap > s->raw.cap && (p = mem_regrow(p, s->raw.n, s->raw.n, cap)) == NULL) {
-		s->raw.lost = true;
-		return;
-	}
-	s->raw.p = p;
-	s->raw.cap = cap;
-	memcpy(p + s->raw.n, body.p, body.n);
-	s->raw.n += body.n;
+	if (s->raw.cap == 0)
+		buf_room(&s->raw, RAW_FIRST);
+	buf_add(&s->raw, body.p, body.n);
 }
 
 struct span sliced_raw(const struct sliced *s)
 {
-	return s->raw.lost ? (struct span){ .n = 0 } : span_of(s->raw.p, s->raw.n);
+	return s->raw.failed ? (struct span){ .n = 0 } : span_of(s->raw.p, s->raw.n);
 }
 
 /* HAProxy sends each slice twice if its filter is declared twice. The second must not drop the

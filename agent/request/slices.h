@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/list.h"
 #include "agent/prompt/prompt.h"
 
@@ -24,8 +25,8 @@ struct sliced {
 	msec since;
 	struct body *body;
 	struct text_ids *text;		/* NULL: no model needs the text, or no memory */
-	/* the body so far, for conversations; <lost>: no memory */
-	struct { char *p; size_t n, cap; bool wanted, lost; } raw;
+	struct buf raw;			/* the body so far, for conversations */
+	bool raw_wanted;
 	int64_t next_seq;
 	uint64_t work, looked;		/* steps charged; bytes gone over by all decisions so far */
 	int64_t visible, whole;		/* bytes; -1 unknown */

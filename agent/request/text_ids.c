@@ -11,6 +11,7 @@
  * The tokenizer is referenced while its ids are here, because a reload may come between two slices.
  */
 #include "agent/base/mem.h"
+#include "agent/base/vec.h"
 #include "agent/request/text_ids_in.h"
 #include "agent/tok/stream.h"
 
@@ -30,14 +31,14 @@ struct text_ids {
 	struct stream *stream;
 	struct ids ids;
 	size_t solid;			/* ids that cannot change */
-	struct { struct text_item *p; size_t n, cap; } runs;
+	VEC(struct text_item) runs;
 	size_t item, fed;
 	bool begun, failed;
 	bool stopped;			/* inside prompt <item>: there will be no further ids */
 	size_t kept_back;		/* bytes of prompt <item> without ids */
 	/* ids that "truncate_prompt_tokens" leaves, and where each prompt ends in them */
 	struct ids left;
-	struct { struct text_item *p; size_t cap; } left_runs;
+	VEC(struct text_item) left_runs;
 	/* counters */
 	struct ids_news news;
 	bool made, bounded, told_failed;
@@ -76,10 +77,8 @@ static void free_ids(struct text_ids *w)
 	w->ids = (struct ids){ 0 };
 	ids_free(&w->left);
 	w->left = (struct ids){ 0 };
-	mem_free(w->runs.p);
-	memset(&w->runs, 0, sizeof(w->runs));
-	mem_free(w->left_runs.p);
-	memset(&w->left_runs, 0, sizeof(w->left_runs));
+	vec_free(&w->runs);
+	vec_free(&w->left_runs);
 }
 
 void text_ids_free(struct text_ids *w)
@@ -140,15 +139,8 @@ static void begin_ids(struct text_ids *w, const struct ids_ask *a)
 
 static bool run_set(struct text_ids *w, size_t i, bool whole)
 {
-	if (i >= w->runs.cap) {
-		size_t cap = w->runs.cap > 0 ? 2 * w->runs.cap : 16;
-		struct text_item *p = mem_resize(w->runs.p, cap, sizeof(*p));
-
-		if (p == NULL)
-			return false;
-		w->runs.p = p;
-		w->runs.cap = cap;
-	}
+	if (i == w->runs.n && vec_reserve(&w->runs, 1) < 0)
+		return false;
 	w->runs.p[i] = (struct text_item){ w->ids.n, whole };
 	w->runs.n = i + 1;
 	return true;
@@ -331,18 +323,8 @@ static enum ids_result ids_of_text(
 
 static bool left_room(struct text_ids *w, const struct prompt_ids *ids)
 {
-	struct text_item *p;
-
 	w->left.n = 0;
-	if (ids_reserve(&w->left, ids->n) < 0)
-		return false;
-	if (ids->n_runs <= w->left_runs.cap)
-		return true;
-	if ((p = mem_resize(w->left_runs.p, ids->n_runs, sizeof(*p))) == NULL)
-		return false;
-	w->left_runs.p = p;
-	w->left_runs.cap = ids->n_runs;
-	return true;
+	return ids_reserve(&w->left, ids->n) == 0 && vec_reserve(&w->left_runs, ids->n_runs) == 0;
 }
 
 /* Append the ids that are left of a prompt of <n> ids. Returns false if they are unknown: their

@@ -19,7 +19,7 @@ struct router {
 	const struct sim_trace *trace;
 	struct route *route;
 	struct route_scratch *scratch;
-	struct text_buf body;
+	struct buf body;
 	char *load;
 };
 
@@ -183,7 +183,7 @@ void router_free(struct router *r)
 		return;
 	route_scratch_free(r->scratch);
 	route_free(r->route);
-	text_free(&r->body);
+	buf_free(&r->body);
 	mem_free(r->load);
 	mem_free(r);
 }

@@ -3,7 +3,6 @@
  * there are 90^16. */
 #include <stdio.h>
 
-#include "agent/base/mem.h"
 #include "agent/sim/text.h"
 
 #define CHARS_A_TOKEN	4u
@@ -64,27 +63,15 @@ static char *put_prompt(char *p, const struct sim_trace *t, const struct sim_req
 	return p;
 }
 
-static int reserve(struct text_buf *b, size_t n)
-{
-	char *p;
-
-	if (n <= b->cap)
-		return 0;
-	if ((p = mem_resize(b->p, n, 1)) == NULL)
-		return -1;
-	b->p = p;
-	b->cap = n;
-	return 0;
-}
-
 int text_body(
-    struct text_buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form)
+    struct buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form)
 {
 	unsigned step = form == SIM_TEXT_IDS ? 3 : CHARS_A_TOKEN;
 	struct words w;
 	char *p;
 
-	if (reserve(b, (size_t)q->n_in * step + FRAME_BYTES) < 0)
+	buf_start(b, 0);
+	if (!buf_room(b, (size_t)q->n_in * step + FRAME_BYTES))
 		return -1;
 	p = b->p;
 	if (form == SIM_TEXT_IDS) {
@@ -98,17 +85,11 @@ int text_body(
 		p = put_prompt(p, t, q, &w, step);
 		p += sprintf(p, "\"}],\"model\":\"m\",\"max_tokens\":%u,\"stream\":true}", q->n_out);
 	}
-	b->n = (size_t)(p - b->p);
+	buf_wrote(b, (size_t)(p - b->p));
 	return 0;
 }
 
 const char *text_path(enum sim_text form)
 {
 	return form == SIM_TEXT_IDS ? "/v1/completions" : "/v1/chat/completions";
-}
-
-void text_free(struct text_buf *b)
-{
-	mem_free(b->p);
-	*b = (struct text_buf){ 0 };
 }

@@ -10,20 +10,14 @@
 #ifndef KVROUTE_SIM_TEXT_H
 #define KVROUTE_SIM_TEXT_H
 
+#include "agent/base/buf.h"
 #include "agent/sim/trace.h"
 
 enum sim_text { SIM_TEXT_IDS, SIM_TEXT_CHAT };
 
-/* Memory that is reused from body to body. */
-struct text_buf {
-	char *p;
-	size_t n, cap;
-};
-
-/* Write a body. <b>: empty at first; freed with text_free(). Returns -1 if there is no memory. */
+/* Replace the text of <b> by a body. Returns -1 if there is no memory. */
 int text_body(
-    struct text_buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form);
-void text_free(struct text_buf *b);
+    struct buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form);
 const char *text_path(enum sim_text form);
 
 #endif

@@ -8,6 +8,7 @@
 #include "agent/base/json.h"
 #include "agent/base/mem.h"
 #include "agent/base/num.h"
+#include "agent/base/vec.h"
 #include "agent/sim/trace.h"
 
 #define LINE_MAX_BYTES	((size_t)64 << 20)
@@ -43,8 +44,7 @@ struct line {
 	unsigned seen;			/* 1 << field */
 	double number[F_COUNT];		/* of fields that are numbers */
 	uint64_t session, server;
-	uint64_t *ids;
-	size_t n_ids, cap_ids;
+	VEC(uint64_t) ids;
 	uint64_t hash;			/* of the string that comes in parts */
 	const char *why;		/* what is wrong with it */
 };
@@ -58,18 +58,8 @@ static uint64_t mix(uint64_t z)
 
 static void take_id(struct line *l, uint64_t id)
 {
-	uint64_t *p;
-
-	if (l->n_ids == l->cap_ids) {
-		p = mem_resize(l->ids, l->cap_ids ? l->cap_ids * 2 : 256, sizeof(*p));
-		if (p == NULL) {
-			l->why = "not enough memory";
-			return;
-		}
-		l->ids = p;
-		l->cap_ids = l->cap_ids ? l->cap_ids * 2 : 256;
-	}
-	l->ids[l->n_ids++] = id;
+	if (vec_push(&l->ids, id) < 0)
+		l->why = "not enough memory";
 }
 
 /* Read an id or a session: any number or string; equal ones must give equal results. */
@@ -137,7 +127,7 @@ static void sink(void *arg, const struct json *j, enum json_event ev, struct spa
 	case JSON_ARRAY:
 		if (l->field == F_IDS && j->depth == 1) {
 			l->seen |= 1u << F_IDS;
-			l->n_ids = 0;
+			l->ids.n = 0;
 		}
 		break;
 	case JSON_NUMBER: take_number(l, j, text); break;
@@ -154,7 +144,8 @@ static bool line_scan(struct line *l, struct span text)
 {
 	struct json j;
 
-	*l = (struct line){ .ids = l->ids, .cap_ids = l->cap_ids };
+	l->ids.n = 0;
+	*l = (struct line){ .ids = l->ids };
 	json_init(&j, LINE_DEPTH, sink, l);
 	if (json_feed(&j, text.p, text.n) != JSON_DONE)
 		l->why = "it is not JSON: a trace has one object a line";
@@ -174,7 +165,7 @@ uint32_t trace_block_of(struct span meta)
 	struct line l = { 0 };
 	bool ok = line_scan(&l, meta);
 
-	mem_free(l.ids);
+	vec_free(&l.ids);
 	return ok ? block_of(&l) : 0;
 }
 
@@ -245,10 +236,8 @@ struct reader {
 	struct sim_trace *t;
 	struct line line;
 	struct names blocks, sessions;
-	uint32_t *ids;		/* of the line, as small numbers */
-	size_t cap_ids;
-	uint32_t *last;		/* by block: its last request + 1 */
-	size_t cap_last;
+	VEC(uint32_t) ids;	/* of the line, as small numbers */
+	VEC(uint32_t) last;	/* by block: its last request + 1 */
 	bool has_sessions;
 	bool own_block;		/* its size was given, or is that of the first line with one */
 	struct names servers;
@@ -270,26 +259,9 @@ static const char *line_wrong(const struct reader *rd)
 		return "timestamp has to be milliseconds from 0 on";
 	if (!is_length(l->number[F_IN]) || !is_length(l->number[F_OUT]))
 		return "input_length and output_length have to be tokens, 16777216 at most";
-	if (l->n_ids > 2 * ((size_t)l->number[F_IN] / rd->t->block + 1) + 8)
+	if (l->ids.n > 2 * ((size_t)l->number[F_IN] / rd->t->block + 1) + 8)
 		return "there are far more hash_ids than input_length has blocks: say --block";
 	return NULL;
-}
-
-static int room_for(uint32_t **p, size_t *cap, size_t want)
-{
-	uint32_t *q;
-	size_t n = *cap ? *cap : 256;
-
-	while (n < want)
-		n *= 2;
-	if (n == *cap)
-		return 0;
-	if ((q = mem_resize(*p, n, sizeof(*q))) == NULL)
-		return -1;
-	memset(q + *cap, 0, (n - *cap) * sizeof(*q));
-	*p = q;
-	*cap = n;
-	return 0;
 }
 
 /* An id that comes twice in a prompt stands for no prefix, so it is an error. */
@@ -299,16 +271,15 @@ static const char *number_ids(struct reader *rd)
 	uint32_t stamp = (uint32_t)rd->t->n + 1;
 	int64_t k;
 
-	if (room_for(&rd->ids, &rd->cap_ids, l->n_ids) < 0)
-		return "not enough memory";
-	for (size_t i = 0; i < l->n_ids; i++) {
-		if ((k = names_number(&rd->blocks, l->ids[i])) < 0 ||
-		    room_for(&rd->last, &rd->cap_last, (size_t)k + 1) < 0)
+	rd->ids.n = 0;
+	for (size_t i = 0; i < l->ids.n; i++) {
+		if ((k = names_number(&rd->blocks, l->ids.p[i])) < 0 ||
+		    ((size_t)k == rd->last.n && vec_push(&rd->last, 0) < 0) ||
+		    vec_push(&rd->ids, (uint32_t)k) < 0)
 			return "not enough memory";
-		if (rd->last[k] == stamp)
+		if (rd->last.p[k] == stamp)
 			return "an id comes twice in hash_ids; it has to stand for all of the prompt up to its block";
-		rd->last[k] = stamp;
-		rd->ids[i] = (uint32_t)k;
+		rd->last.p[k] = stamp;
 	}
 	return NULL;
 }
@@ -382,7 +353,7 @@ static const char *add_request(struct reader *rd)
 	if (session < 0 || !note_recorded(rd))
 		return "not enough memory";
 	if (trace_add(rd->t, l->number[F_STAMP] / 1000, at_least_1(l->number[F_IN]),
-		at_least_1(l->number[F_OUT]), rd->ids, l->n_ids, (uint32_t)session) < 0)
+		at_least_1(l->number[F_OUT]), rd->ids.p, l->ids.n, (uint32_t)session) < 0)
 		return "not enough memory, or the trace is too large";
 	return NULL;
 }
@@ -483,7 +454,7 @@ static bool is_cut(const struct reader *rd, struct span s)
 		return false;
 	json_init(&j, LINE_DEPTH, sink, &l);
 	cut = json_feed(&j, s.p, s.n) == JSON_MORE;
-	mem_free(l.ids);
+	vec_free(&l.ids);
 	return cut;
 }
 
@@ -519,9 +490,9 @@ int trace_read(struct sim_trace *t, struct span text, const struct trace_opts *o
 		why = "it has no request";
 	if (why == NULL && finish_trace(&rd, o) < 0)
 		why = "not enough memory";
-	mem_free(rd.line.ids);
-	mem_free(rd.ids);
-	mem_free(rd.last);
+	vec_free(&rd.line.ids);
+	vec_free(&rd.ids);
+	vec_free(&rd.last);
 	names_free(&rd.blocks);
 	names_free(&rd.sessions);
 	names_free(&rd.servers);

@@ -103,7 +103,7 @@ static void no_such_workload(void **state)
 /* ---- bodies ---- */
 
 /* Return the part of a body from the start of its prompt to the end. */
-static struct span prompt_of(const struct text_buf *b, enum sim_text form)
+static struct span prompt_of(const struct buf *b, enum sim_text form)
 {
 	const char *mark = form == SIM_TEXT_IDS ? "\"prompt\":[" : "\"content\":\"";
 	const char *start = strstr(b->p, mark) + strlen(mark), *end;
@@ -138,7 +138,7 @@ static void equal_ids_equal_text(void **state)
 	assert_int_equal(trace_add(&t, 2, 192, 5, b, 3, 0), 0);
 	assert_int_equal(trace_add(&t, 3, 192, 5, a, 2, 0), 0);	/* the third is unknown */
 	for (int i = 0; i < 2; i++) {
-		struct text_buf x = { 0 }, y = { 0 };
+		struct buf x = { 0 }, y = { 0 };
 		struct span p;
 		size_t n;
 
@@ -152,8 +152,8 @@ static void equal_ids_equal_text(void **state)
 			n = common(prompt_of(&x, forms[i].form), prompt_of(&y, forms[i].form));
 			assert_true(n >= 128 * forms[i].of_token && n < 136 * forms[i].of_token);
 		}
-		text_free(&x);
-		text_free(&y);
+		buf_free(&x);
+		buf_free(&y);
 	}
 	trace_free(&t);
 }
