@@ -1,4 +1,4 @@
-/* harmony_cases.h - conversations and what harmony makes of them, for its tests. */
+/* harmony_cases.h - gathers the text that harmony renders. For its unit tests. */
 #ifndef TESTS_HARMONY_CASES_H
 #define TESTS_HARMONY_CASES_H
 
@@ -6,12 +6,12 @@
 
 #include "agent/chat/harmony.h"
 
-/* Pieces one behind the other; a run of text may be shown in marks. */
+/* Rendered pieces, joined. With <marks>, a piece of user text is put in brackets. */
 struct gathered {
 	char *p;
 	size_t n, cap;
 	bool marks;
-	unsigned pieces, end_at;	/* 0: never */
+	unsigned pieces, end_at;	/* stop at this piece; 0: never */
 };
 
 static inline void gather(struct gathered *g, const char *p, size_t n)

@@ -1,4 +1,4 @@
-/* Bodies as their model's template writes them, whole and cut. */
+/* Request bodies rendered by chat templates: whole, refused and cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <dirent.h>
@@ -15,7 +15,7 @@
 static const struct hash_key key = { { 9, 8, 7 } };
 static const struct jinja_time now = { .year = 2026, .month = 11, .day = 21, .hour = 12 };
 
-/* Messages as they are given: role, content as JSON, and what else there is. */
+/* A template that prints each message as JSON, with all of its members. */
 #define SHOWN \
 	"{{ bos_token }}{% if tools %}T{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m | " \
 	"tojson }}>{% endfor %}" \
@@ -63,7 +63,7 @@ static void gives(const char *template, enum chat_api api, const char *body, con
 	if (r != CHAT_DONE)
 		fail_msg("%s: %s: %s", body, chat_result_name(r), t.why);
 	if (t.n != strlen(want) || (t.n > 0 && memcmp(t.p, want, t.n) != 0))
-		fail_msg("%s\n  gives      %.*s\n  instead of %s", body, (int)t.n, t.p, want);
+		fail_msg("%s\n  got  %.*s\n  want %s", body, (int)t.n, t.p, want);
 	assert_int_equal(t.n_runs, t.n > 0);
 	chat_scratch_free(s);
 	chat_unref(c);
@@ -73,7 +73,7 @@ static void gives(const char *template, enum chat_api api, const char *body, con
 #define USER(text)	"{\"role\":\"user\",\"content\":\"" text "\"}"
 #define DUMPED(text)	"<{\"role\": \"user\", \"content\": \"" text "\"}>"
 
-/* ---- what templates are given ---------------------------------------------------------------- */
+/* ---- the variables of a template ------------------------------------------------------------- */
 
 static const struct { enum chat_api api; const char *body, *want;
 } shown[] = {
@@ -230,7 +230,7 @@ static void nothing_is_no_run(void **state)
 	gives("{% if false %}x{% endif %}", CHAT_COMPLETIONS, BODY(USER("a")), "");
 }
 
-/* ---- what is no prompt ----------------------------------------------------------------------- */
+/* ---- bodies without a prompt ----------------------------------------------------------------- */
 
 static const struct { enum chat_api api; enum chat_result result; const char *body;
 } none[] = {
@@ -276,7 +276,7 @@ static const struct { enum chat_api api; enum chat_result result; const char *bo
 	{ CHAT_COMPLETIONS, CHAT_REFUSED,
 	    "{\"continue_final_message\":true,"
 	    "\"add_generation_prompt\":false,\"messages\":[]}" },
-	/* the template raises */
+	/* the template raises an exception */
 	{ CHAT_COMPLETIONS, CHAT_REFUSED, BODY("{\"role\":\"assistant\",\"content\":\"turns\"}") },
 	{ CHAT_MESSAGES, CHAT_REFUSED, "{}" },
 	{ CHAT_MESSAGES, CHAT_REFUSED, BODY("{\"role\":\"user\",\"content\":[{\"type\":\"x\"}]}") },
@@ -443,7 +443,7 @@ static void where_to_close(void **state)
 	}
 }
 
-/* With thoughts and calls, which some templates write of the last turn only. */
+/* The first has reasoning and tool calls, which some templates print for the last turn only. */
 static const char conversations[][1024] = {
 	"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\","
 	"\"content\":\"q\"},"
@@ -460,7 +460,7 @@ static const char conversations[][1024] = {
 	"{\"role\":\"user\",\"content\":\"And {eight}, "
 	"\\\"then\\\"?\"},{\"role\":\"assistant\",\"content\":\"It is none.\"},"
 	"{\"role\":\"user\",\"content\":\"Nine.\"}],\"stream\":true}",
-	/* what comes late, and goes to the front where the template does not know the role */
+	/* late developer and system messages, which go first if the template does not know the role */
 	"{\"messages\":[{\"role\":\"system\",\"content\":\"S.\"},{\"role\":\"user\",\"content\":\"q\"},"
 	"{\"role\":\"assistant\",\"content\":\"a\"},"
 	"{\"role\":\"developer\",\"content\":\"D.\"},{\"role\":\"user\",\"content\":\"r\"},"
@@ -471,9 +471,9 @@ static const char conversations[][1024] = {
 	"\"continue_final_message\":true,\"add_generation_prompt\":false}"),
 };
 
-/* What is said of a cut body is what the whole one begins with, wherever it is cut, unless it says
- * what was not seen that goes to the front: then it is what the same begins with if nothing of the
- * kind follows. Returns how far the longest goes, in thousandths. */
+/* Cut <conversation> at every byte. The text of the cut body must be a prefix of the text of the
+ * whole body, unless it reports unseen system or developer messages, which would go first. Returns
+ * the length of the longest such text, in thousandths of the whole. */
 static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat_api api,
     const char *conversation)
 {
@@ -523,8 +523,8 @@ static void a_cut_body_is_a_beginning(void **state)
 	chat_unref(h);
 }
 
-/* What a body says of what was not seen of it: "" nothing, d: others of role developer may come, s:
- * "system" or "instructions" may. */
+/* The flags of unseen parts that a cut body reports. d: messages of role developer may follow; s:
+ * "system" or "instructions" may follow; "": neither. */
 static const struct {
 	const char *template;
 	enum chat_api api;
@@ -546,7 +546,7 @@ static const struct {
 	{ PLAIN, CHAT_MESSAGES, "{\"messages\":[" USER("a") "],\"x\":", "s", "[a" },
 	{ "{% generation %}{% endgeneration %}" PLAIN, CHAT_MESSAGES,
 	    "{\"system\":\"i\",\"messages\":[" USER("a") ",", "d",
-	    "[i][a" }, /* Only with tools are texts of role system gathered in front. */
+	    "[i][a" }, /* this template puts system messages first, but only if there are tools */
 	{ "{# 'developer' #}{% if tools %}{% for m in messages if m.role == 'system' %}({{ m.content }})"
 	  "{% endfor %}{% endif %}"
 	  "{% for m in messages if not tools or m.role != 'system' %}[{{ m.content }}]{% endfor %}",
@@ -568,7 +568,7 @@ static void what_was_not_seen(void **state)
 		strcat(said, t.developer_unseen ? "d" : "");
 		strcat(said, t.system_unseen ? "s" : "");
 		if (strcmp(said, unseen[i].unseen) != 0 || !span_eq(span_of(t.p, t.n), span_str(unseen[i].text)))
-			fail_msg("%s: \"%s\" %.*s", unseen[i].cut, said, (int)t.n, t.p);
+			fail_msg("%s: flags \"%s\", text %.*s", unseen[i].cut, said, (int)t.n, t.p);
 		chat_scratch_free(s);
 		chat_unref(c);
 	}
@@ -581,7 +581,7 @@ static void real_templates(void **state)
 	unsigned n = 0, rendered = 0;
 
 	if (d == NULL) {
-		printf("skipped: real chat templates, cut: no data\n");
+		printf("skipped: cut bodies with real chat templates: no data\n");
 		return;
 	}
 	while ((f = readdir(d)) != NULL) {
@@ -605,7 +605,7 @@ static void real_templates(void **state)
 		chat_unref(c);
 	}
 	closedir(d);
-	printf("%u templates, %u of them say something of cut bodies\n", n, rendered);
+	printf("%u templates, %u of them render cut bodies\n", n, rendered);
 	assert_true(n >= 70 && rendered * 10 >= n * 9);
 }
 

@@ -1,6 +1,6 @@
-/* Bodies that were made to break something: the bound of memory met anywhere, numbers that are
- * none, lists that name each other, texts of one letter. Those that are long would take minutes if
- * work for them were the product of two lengths. */
+/* Crafted bodies: they reach the memory bound at any place, hold numbers out of range, long lists
+ * that refer to each other, or texts of one letter. The long ones would take minutes if the work
+ * were the product of two lengths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static enum chat_result render(const struct chat *c, size_t max_bytes, struct sp
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A client chooses where its body meets the bound: each place says so. */
+/* A body may reach the memory bound at any place, and each place returns CHAT_LIMIT. */
 static void the_bound_is_met_anywhere(void **state)
 {
 	static const struct { const char *template, *body; bool cut; } cases[] = {
@@ -72,7 +72,7 @@ static void the_bound_is_met_anywhere(void **state)
 	}
 }
 
-/* ---- texts that grow ------------------------------------------------------------------------- */
+/* ---- long bodies ----------------------------------------------------------------------------- */
 
 struct text {
 	char *p;
@@ -165,7 +165,8 @@ static void one_letter_goes_on(void **state)
 	chat_unref(c);
 }
 
-/* A schema of 50 levels around <n> examples: four bytes of it become two hundred. */
+/* Write a schema of 50 levels around <n> examples. Indentation turns the four bytes of an example
+ * into two hundred. */
 static void add_indents(struct text *body, unsigned n)
 {
 	add(body, "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
@@ -194,7 +195,7 @@ static void indents_have_a_bound(void **state)
 	chat_unref(c);
 }
 
-/* What was written is charged, also if it is too much for the work that is left. */
+/* Written bytes are charged as work, even if they exceed the work that is left. */
 static void indents_are_charged(void **state)
 {
 	struct chat *c = load(NULL);
@@ -213,7 +214,7 @@ static void indents_are_charged(void **state)
 	chat_unref(c);
 }
 
-/* ---- numbers, kinds -------------------------------------------------------------------------- */
+/* ---- numbers and types ----------------------------------------------------------------------- */
 
 #define PARAMETERS(p) "{\"messages\":[],\"tools\":[{\"type\":\"function\"," \
 	"\"function\":{\"name\":\"f\",\"parameters\":" p "}}]}"

@@ -1,5 +1,6 @@
-/* What vLLM 0.32 made of bodies: tests/data/chat/gpt_oss.json holds its own answers, the templates
- * here show each of its rules. Where they come from: tests/tools/oracle_engine.py. */
+/* Bodies rendered as vLLM 0.32 renders them. tests/data/chat/gpt_oss.json holds its recorded
+ * answers, made by tests/tools/oracle_engine.py; the templates in this file show each of its rules.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static enum chat_result render(struct model *m, enum chat_api api, struct span b
 	return chat_render(m->c, m->s, &(struct chat_body){ .api = api, .raw = body, .now = day }, out);
 }
 
-/* <want> NULL: it is refused. */
+/* Render <body> and compare with <want>; NULL if it must be refused. */
 static void check(const char *name, struct model *m, enum chat_api api, struct span body,
     const struct span *want)
 {
@@ -58,7 +59,7 @@ static void check(const char *name, struct model *m, enum chat_api api, struct s
 	if (want == NULL ? r != CHAT_REFUSED : r != CHAT_DONE)
 		fail_msg("%s: %s (%s)", name, chat_result_name(r), t.why);
 	if (want != NULL && !span_eq(span_of(t.p, t.n), *want))
-		fail_msg("%s:\n%.*s\ninstead of\n%.*s", name, (int)t.n, t.p, (int)want->n, want->p);
+		fail_msg("%s: got\n%.*s\nwant\n%.*s", name, (int)t.n, t.p, (int)want->n, want->p);
 }
 
 static void gives(const char *template, enum chat_api api, const char *body, const char *want)
@@ -176,7 +177,7 @@ static void billing(void **state)
 		"\"messages\":[" SAYS("system", BILL) "]}", "");
 }
 
-/* ---- how much to think ----------------------------------------------------------------------- */
+/* ---- reasoning effort ------------------------------------------------------------------------ */
 
 #define SWITCH	"{{ reasoning_effort }} {{ enable_thinking }}"
 
@@ -200,7 +201,8 @@ static void efforts(void **state)
 		"\"thinking\":{\"type\":\"enabled\"}}", "high True");
 }
 
-/* Disabled is "none", unless the template takes it for another or refuses it. */
+/* Disabled thinking is the effort "none", unless the template raises an error for "none" or knows
+ * only other efforts. */
 static void disabled(void **state)
 {
 #define OFF	"{\"messages\":[],\"output_config\":{\"effort\":\"high\"}," \
@@ -215,7 +217,7 @@ static void disabled(void **state)
 	    CHAT_MESSAGES, OFF, "low True");
 }
 
-/* ---- what was thought ------------------------------------------------------------------------ */
+/* ---- reasoning of earlier turns -------------------------------------------------------------- */
 
 #define THOUGHT	"{% for m in messages %}{{ m }}{% endfor %}"
 #define THINKS	BODY("{\"role\":\"assistant\",\"content\":\"c\",\"reasoning_content\":\"r\"}")
@@ -273,7 +275,7 @@ static void items(void **state)
 	      "{\"type\":\"output_text\",\"text\":\"go on\"}]}]}", "[u u][a go on");
 }
 
-/* ---- an answer that goes on ------------------------------------------------------------------ */
+/* ---- continued answers ----------------------------------------------------------------------- */
 
 #define ON(content)	"{\"add_generation_prompt\":false,\"continue_final_message\":true," \
 	"\"messages\":[" SAYS("user", "b]") "," \

@@ -1,4 +1,4 @@
-/* Bodies of chat completions as gpt-oss sees them. */
+/* Bodies of chat completions rendered for gpt-oss. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void bodies(void **state)
 		jinja_mem_reset(mem);
 		assert_int_equal(render(mem, cases[i].body, &g), HARMONY_DONE);
 		if (strcmp(g.p, cases[i].text) != 0)
-			fail_msg("%s:\n%s\ninstead of\n%s", cases[i].name, g.p, cases[i].text);
+			fail_msg("%s: got\n%s\nwant\n%s", cases[i].name, g.p, cases[i].text);
 	}
 	free(g.p);
 	jinja_mem_free(mem);

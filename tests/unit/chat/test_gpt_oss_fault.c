@@ -1,4 +1,5 @@
-/* Each allocation of a rendering fails once, in turn: then it says so, and nothing is lost. */
+/* Each allocation of a rendering fails once, in turn: the call returns an error, and nothing leaks.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Conversations as the engines of gpt-oss write them. Those of the library's own tests are held
- * against its data, when it is at hand. */
+/* Conversations in the harmony format of gpt-oss: cases written here, and the cases of the harmony
+ * library's own tests if the checkout has their data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void renders(const struct harmony_message *m, size_t n, struct harmony_op
 	free(g.p);
 }
 
-/* ---- our own --------------------------------------------------------------------------------- */
+/* ---- our own cases --------------------------------------------------------------------------- */
 
 static void runs_and_tokens(void **state)
 {
@@ -130,7 +130,7 @@ static const struct { const char *schema, *type; } types[] = {
 	  "string,\n    },\n"
 	  "b: \"p\" | null, // default: p\nd?: any, // default: {\"k\":[1,null,true,\"\\n\\u0001\\\"\"]}"
 	  "\n}" },
-	/* a level says "null" if a level in it does, and not if only the one before it did */
+	/* a level omits "| null" if its text already has one inside; a level before it does not count */
 	{ "{\"type\":\"object\",\"properties\":{"
 	  "\"a\":{\"type\":\"object\",\"nullable\":true,\"properties\":{\"b\":{\"type\":\"string\","
 	  "\"nullable\":true}}},"
@@ -185,7 +185,7 @@ static void a_schema_too_deep(void **state)
 	jinja_mem_free(mem);
 }
 
-/* ---- the library's --------------------------------------------------------------------------- */
+/* ---- the cases of the library ---------------------------------------------------------------- */
 
 #define IDENTITY	.identity = SPAN("You are ChatGPT, a large language model trained by OpenAI."), \
 			.cutoff = SPAN("2024-06")
@@ -309,7 +309,8 @@ static const struct golden goldens[] = {
 		 { .role = HARMONY_ASSISTANT, .channel = SPAN("final"), TEXT("8") } } },
 };
 
-/* NULL: not there. White space at its end does not count. */
+/* Return the expected text without spaces and newlines at its end; NULL if the file does not exist.
+ */
 static char *expected(const char *name)
 {
 	static char text[16384];
@@ -350,8 +351,8 @@ static void agrees(const struct golden *g, struct jinja_mem *mem, const char *wa
 	    false, want);
 }
 
-/* Not among them, as nothing is rendered there: simple_reasoning_response, simple_tool_call,
- * streamable_parser, tool_response_parsing are ids and texts to be parsed. */
+/* Four tests of the library are left out because they parse and render nothing:
+ * simple_reasoning_response, simple_tool_call, streamable_parser, tool_response_parsing. */
 static void agrees_with_the_library(void **state)
 {
 	struct jinja_mem *mem = jinja_mem_new(1 << 20, &case_key);
@@ -366,7 +367,7 @@ static void agrees_with_the_library(void **state)
 		n++;
 	}
 	if (n == 0)
-		printf("skipped: harmony's own conversations: no data\n");
+		printf("skipped: conversations of the harmony library: no data\n");
 	else
 		assert_int_equal(n, sizeof(goldens) / sizeof(goldens[0]));
 	jinja_mem_free(mem);

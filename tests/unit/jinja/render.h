@@ -1,4 +1,4 @@
-/* render.h - a template and its variables as JSON, and what comes of them. */
+/* render.h - renders a template with variables for a test, and keeps the result. For unit tests. */
 #ifndef TESTS_JINJA_RENDER_H
 #define TESTS_JINJA_RENDER_H
 
@@ -31,7 +31,7 @@ static inline struct rendered render_dict(const struct jinja *t, struct jinja_me
 	return r;
 }
 
-/* The whole of a file, NUL-terminated; NULL: there is none. */
+/* Read a whole file, and add a NUL. Returns NULL if it does not exist. The caller frees it. */
 static inline char *whole_file(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "rb");

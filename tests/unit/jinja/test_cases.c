@@ -1,12 +1,13 @@
-/* The cases in tests/data/jinja, whose first lines say how they are written. Answers are Python's
- * but for what is refused here and not there (tests/tools/oracle_jinja.py). */
+/* The cases in tests/data/jinja; the first lines of each file explain its format. The answers are
+ * those of Python's Jinja2 (tests/tools/oracle_jinja.py), except for templates that only this
+ * engine refuses. */
 #include <glob.h>
 
 #include "tests/unit/jinja/render.h"
 
 struct kase {
 	const char *file, *name;
-	char *template, *vars, *answer;		/* vars: NULL: none */
+	char *template, *vars, *answer;		/* <vars> is NULL if there are none */
 };
 
 static unsigned say(const struct kase *k, const char *what, const char *got, size_t n)
@@ -15,7 +16,7 @@ static unsigned say(const struct kase *k, const char *what, const char *got, siz
 	return 1;
 }
 
-/* "XX line words" */
+/* Compare an error with the answer "XX line words". */
 static unsigned check_refused(const struct kase *k, const struct err *e)
 {
 	char *words;
@@ -43,8 +44,8 @@ static unsigned check_text(const struct kase *k, struct jinja_mem *m, const stru
 	return say(k, "text", t->p, t->n);
 }
 
-/* The kind of error is Python's; its sentence need not be where that tells of arguments and
- * functions. */
+/* Return whether both errors are of the same kind: the word before the colon. The rest may differ
+ * from Python's. */
 static bool same_error(const char *answer, const char *text)
 {
 	size_t n = strcspn(text, ":");
@@ -90,7 +91,7 @@ static unsigned check(const struct kase *k)
 	return bad;
 }
 
-/* The line at <*p>, cut off; NULL: no more. */
+/* Cut off and return the line at <*p>; NULL if there is none. */
 static char *line(char **p)
 {
 	char *from = *p, *end;
@@ -110,7 +111,7 @@ static bool is_answer(const char *l)
 	    strncmp(l, "?? ", 3) == 0 || strncmp(l, "XX ", 3) == 0;
 }
 
-/* From behind its "== " line to its answer. */
+/* Read a case from the line after its "== " line to its answer. */
 static void read_case(char **p, struct kase *k)
 {
 	char *l, *end = NULL;

@@ -1,5 +1,5 @@
-/* Real templates, and what Python's Jinja2 makes of them (../shared/data/tokenizers/chat, see
- * ORIGIN.md there). */
+/* Real templates against the recorded output of Python's Jinja2: ../shared/data/tokenizers/chat,
+ * see ORIGIN.md there. */
 #include "tests/unit/jinja/render.h"
 
 #define DATA	"../shared/data/tokenizers/chat/"
@@ -31,7 +31,7 @@ static struct jval with(struct jinja_mem *m, const struct jval *dicts, unsigned 
 	return all;
 }
 
-/* Whether it is what Python made of it; if not, says so. */
+/* Return whether the result equals Python's, and print the difference if not. */
 static bool same(const char *name, const char *kase, const struct rendered *r, struct jval output,
     struct jval error)
 {
@@ -74,7 +74,7 @@ static void name_of(struct jval key, char out[128])
 	snprintf(out, 128, SPAN_FMT, SPAN_ARG(jval_span(key)));
 }
 
-/* Every conversation through one template: how many differ. */
+/* Render all conversations with one template. Returns the number of those that differ. */
 static unsigned check_template(const char *name, struct jval g, struct jval expected)
 {
 	struct jval conversations = member(g, "conversations"), parts[3], one;
@@ -129,7 +129,7 @@ static void test_jinja2(void **state)
 	free(text);
 }
 
-/* Every other template compiles, too. */
+/* Templates without recorded output; they must compile. */
 static const char *const others[] = {
 	"Bielik-11B-v3.0-Instruct", "CohereForAI-c4ai-command-r-plus-tool_use", "GLM-4.7-Flash",
 	"GigaChat3.1-10B-A1.8B",
@@ -169,10 +169,10 @@ static void test_compile(void **state)
 	assert_int_equal(bad, 0);
 }
 
-/* What Python itself makes of two of huggingface.js' cases is not what they expect: */
+/* Two cases of huggingface.js whose expected text differs from Python's output. */
 static const char *const python_differs[] = {
-	"HuggingFaceTB/SmolLM3-3B",	/* the date of the day it was written */
-	"MadeAgents/Hammer2.1",		/* prints a list with |string: repr() in Python, JSON there */
+	"HuggingFaceTB/SmolLM3-3B",	/* expects the date on which the case was written */
+	"MadeAgents/Hammer2.1",		/* list|string: repr() in Python, JSON in huggingface.js */
 };
 
 static bool is_excused(const char *name)

@@ -1,6 +1,5 @@
-/* Templates and texts that were made to hold a thread: each ends at the bound of steps, or soon.
- * None of them would end in a lifetime if what it looks at were not counted, or were looked at
- * again and again. */
+/* Crafted templates and texts that try to occupy a thread. Each ends quickly or at the bound of
+ * steps. They would run for years if comparisons and searches were not counted or were repeated. */
 #include "tests/unit/jinja/render.h"
 
 static enum jinja_result render(const char *template, const char *vars)
@@ -22,8 +21,8 @@ static enum jinja_result render(const char *template, const char *vars)
 	return r.result;
 }
 
-/* A list that holds one list twice, which holds one twice: sixty levels are more than can be
- * compared. */
+/* Each list holds the list of the level below twice, so a comparison at level sixty would visit
+ * 2^60 lists. */
 static void lists_that_double(void **state)
 {
 	static const char make[] = "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}"
@@ -72,7 +71,7 @@ static char *letters(const char *before, size_t n, const char *between, size_t m
 	return p;
 }
 
-/* The text that is looked for comes with the body, too. */
+/* The text to search for may also come from the request body. */
 static void the_last_of_one_letter(void **state)
 {
 	static const char *const use[] = { "{{ x.rfind(y) }}", "{{ x.rpartition(y) | length }}",
@@ -107,7 +106,8 @@ static const char *slowly(struct span in, struct span what)
 	return NULL;
 }
 
-/* Texts of two letters, of lengths around that from which on there is a table. */
+/* Search in texts of two letters, for texts around the length from which the search uses a table.
+ */
 static void where_it_comes_last(void **state)
 {
 	struct jinja_mem *m = jinja_mem_new(1 << 20, &test_key);

@@ -1,11 +1,12 @@
-/* JSON to values, as Python's json.loads() has it, and printed again; bytes end at an unreadable
- * page. */
+/* JSON read into values as Python's json.loads() does, and printed again. Texts end at an
+ * unreadable page. */
 #include <errno.h>
 
 #include "tests/unit/edge.h"
 #include "tests/unit/jinja/render.h"
 
-/* <text> in, what {{ v|tojson }} or (with <repr>) {{ v }} prints; NULL: it is no JSON. */
+/* Read <text> and print it with {{ v|tojson }}, or with {{ v }} if <repr>. <want> is NULL if <text>
+ * is not valid JSON. */
 static void becomes(struct span text, const char *want, bool repr)
 {
 	struct jinja_mem *m = jinja_mem_new(1 << 20, &test_key);
@@ -93,7 +94,7 @@ static void test_bad(void **state)
 		becomes(span_str(texts[i]), NULL, false);
 }
 
-/* No prefix of a good text is read beyond its end, or taken for whole. */
+/* Every proper prefix of a valid text is refused, without a read past its end. */
 static void test_prefixes(void **state)
 {
 	static const char text[] =
@@ -123,7 +124,7 @@ static void test_depth(void **state)
 	jinja_mem_free(m);
 }
 
-/* Strings without escapes lie where they lay. */
+/* Strings without escapes are not copied: they point into the text. */
 static void test_borrowed(void **state)
 {
 	static const char text[] = "[\"plain\", \"with \\\" escape\"]";

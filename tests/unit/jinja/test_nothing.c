@@ -1,9 +1,9 @@
-/* Every filter, test, method and operator over none, undefined and empty values, and over bytes
+/* Every filter, test, method and operator with none, undefined and empty values, and with bytes
  * that are not UTF-8.
  *
- * What they answer is checked by the cases of tests/data/jinja. Here only that each ends in a
- * result, twice the same: adding to a null pointer and reading past the end are for the sanitizers
- * of the suite asan to find. */
+ * The cases of tests/data/jinja check their answers. This file checks only that two runs give the
+ * same result; the sanitizers of the asan build find arithmetic on null pointers and reads past the
+ * end. */
 #include "tests/unit/jinja/render.h"
 #include "tests/unit/edge.h"
 
@@ -57,7 +57,7 @@ static const char *const arguments[] = {
 
 struct runs {
 	struct jinja_mem *mem;
-	struct jval x;		/* the variable of that name */
+	struct jval x;		/* the value of variable x */
 	size_t done, compiled;
 };
 
@@ -145,8 +145,7 @@ static void nothing(void **state)
 
 /* ---- bytes that are not UTF-8 ---------------------------------------------------------------- */
 
-/* Values are checked where they are read, so these come from nowhere; the engine stays within its
- * bounds all the same. */
+/* The JSON reader never makes such values. The engine must still stay within their bounds. */
 static void values_of_any_bytes(void **state)
 {
 	static const char *const texts[] = {
@@ -170,7 +169,7 @@ static void values_of_any_bytes(void **state)
 	jinja_mem_free(runs.mem);
 }
 
-/* One "character" of 2,000 bytes to fill up with: this overwrote the stack. */
+/* A fill character of 2,000 bytes must be refused, because it once overwrote the stack. */
 static void a_template_of_any_bytes(void **state)
 {
 	static const struct { const char *before; int line, column; } cases[] = {

@@ -1,4 +1,4 @@
-/* Where pieces come from, and each bound, just met and just missed. */
+/* The origin of each piece of output, and each limit just met and just exceeded. */
 #include "tests/unit/jinja/render.h"
 
 static struct jinja *compile(const char *text)
@@ -80,7 +80,7 @@ static void test_origins(void **state)
 	}
 	assert_int_equal(one.n, 12);
 	assert_int_equal(constants, 8);
-	/* what the template does not change is passed on where it lies */
+	/* text that the template does not change is not copied */
 	assert_ptr_equal(one.v[2].p, body);
 	assert_ptr_equal(one.v[5].p, body + 2);
 	assert_int_equal(one.v[5].n, 4);
@@ -102,8 +102,7 @@ static void test_stopped(void **state)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* The least <n> with which it is OK: one less is JINJA_LIMIT, and so is every smaller one that is
- * tried. */
+/* Raise a limit from 0 until <text> renders. Every smaller limit must give JINJA_LIMIT. */
 static void least(const char *text, bool steps)
 {
 	struct jinja_limits l = jinja_limits_defaults();
@@ -147,7 +146,7 @@ static void test_output(void **state)
 	jinja_mem_free(m);
 }
 
-/* What grows without end meets one bound or another. */
+/* Endless growth reaches one of the limits. */
 static void test_endless(void **state)
 {
 	static const char *const texts[] = {
@@ -178,7 +177,7 @@ static void test_endless(void **state)
 	}
 }
 
-/* Values that hold one another deeply are compared and hashed within bounds, too. */
+/* Deeply nested values are compared and hashed within limits, too. */
 static void test_deep_values(void **state)
 {
 	static const char text[] = "{% set n = namespace(x=(), y=()) %}{% for a in range(5000) %}{% set "

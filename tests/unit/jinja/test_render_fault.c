@@ -1,6 +1,5 @@
-/* Every allocation of a story fails once: compiling says so, reading JSON says so,
- * rendering says so; nothing leaks and the next try
- * is as if nothing had been. */
+/* Each allocation of compiling, reading JSON and rendering fails once, in turn: the call returns an
+ * error, nothing leaks, and the next try gives the right text. */
 #include <errno.h>
 
 #include "tests/unit/fault.h"
@@ -25,7 +24,7 @@ static const char vars[] =
 	",\"k2\":1,\"k3\":1,\"k4\":1,"
 	"\"k5\":1,\"k6\":1,\"k7\":1,\"k8\":1,\"k9\":1,\"k10\":1,\"k11\":[[[]]],\"k12\":1}}}";
 
-/* NULL: an allocation failed; else the text. */
+/* Return the rendered text; NULL if an allocation failed. */
 static char *story(void)
 {
 	struct jinja_mem *m = jinja_mem_new(4 << 20, &test_key);

@@ -1,14 +1,15 @@
-/* A step is work: what looks at each byte of a text, or makes something of each part of it, takes
- * steps by the byte and by the part.
+/* Operations that read each byte of a text, or handle each part of it, take steps for each byte and
+ * part.
  *
- * Texts are what clients send, and a step is what a request's work is counted by
- * (agent/base/work.h): 250 KB of white space, quotes or separators must not cost what 4,000 steps
- * do. No time is measured here; tests/bench/bench_hostile.c does that. */
+ * Clients send the texts, and steps count the work of a request (agent/base/work.h). So 250 KB of
+ * white space, quotes or separators must not pass as 4,000 steps. tests/bench/bench_hostile.c
+ * measures the time. */
 #include "tests/unit/jinja/render.h"
 
 #define UNITS	4000u
 
-/* The steps of <expression> where <s> is <unit> UNITS times, and <d> a dict of as many members. */
+/* Return the steps of <expression>. In it, s is <unit> repeated UNITS times and d is a dict of
+ * UNITS members. */
 static uint64_t steps_of(const char *expression, const char *unit)
 {
 	struct jinja_mem *mem = jinja_mem_new((size_t)64 << 20, &test_key);
@@ -82,8 +83,8 @@ static void test_bytes_one_by_one_are_work(void **state)
 	}
 }
 
-/* What is looked for may be chosen by a client; where a part of it repeats, memmem() goes on byte
- * by byte. */
+/* A client may choose the text to search for. If its parts repeat, memmem() advances byte by byte.
+ */
 static void test_a_search_is_work_by_what_is_looked_for(void **state)
 {
 	static const char *const ways[] = { NULL, "find", "split", "replace", "count", "partition" };
@@ -110,7 +111,7 @@ static void test_a_search_is_work_by_what_is_looked_for(void **state)
 		}
 }
 
-/* What is done for each item besides a step for the item. */
+/* Filters take steps for their work on each item, besides the step for the item itself. */
 static void test_items_are_work(void **state)
 {
 	static const struct { const char *expression, *unit; unsigned each; } cases[] = {
@@ -131,7 +132,7 @@ static void test_items_are_work(void **state)
 	}
 }
 
-/* What only copies or searches stays cheap: templates do it with whole conversations. */
+/* Copies and simple searches stay cheap, because templates apply them to whole conversations. */
 static void test_copies_are_cheap(void **state)
 {
 	static const char *const cases[] = {
