@@ -19,6 +19,7 @@ struct lines {
 	size_t n;
 };
 
+__attribute__((format(printf, 2, 3)))
 static void say(struct lines *l, const char *format, ...)
 {
 	va_list ap;
@@ -55,7 +56,9 @@ static void say_tokens(struct lines *l, struct kv_list tokens)
 		first = i == 0 ? t : first;
 		last = t;
 	}
-	say(l, n > 0 ? " tokens=%u:%u..%u" : " tokens=%u", n, first, last);
+	say(l, " tokens=%u", n);
+	if (n > 0)
+		say(l, ":%u..%u", first, last);
 }
 
 static void say_extra(struct lines *l, const struct kvevent *e)
@@ -113,7 +116,10 @@ static void decode(struct lines *l, struct span payload)
 		return;
 	}
 	say(l, "= rank=");
-	say(l, b.has_rank ? "%u" : "-", b.rank);
+	if (b.has_rank)
+		say(l, "%u", b.rank);
+	else
+		say(l, "-");
 	if (b.epoch.n > 0)
 		say(l, " epoch=" SPAN_FMT, SPAN_ARG(b.epoch));
 	say(l, " events=%u\n", b.n_events);
