@@ -6,7 +6,8 @@ import traceback
 
 
 def main(cases, argv):
-    """-k WORD: those with WORD in their name. Last line: N passed, N failed. 1: some failed."""
+    """Run the functions; with -k WORD only those with WORD in their name. Last line: N passed,
+    N failed. Returns 1 if some failed."""
     word = argv[argv.index("-k") + 1] if "-k" in argv else ""
     passed = failed = 0
     for c in cases:

@@ -110,7 +110,7 @@ stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
 ^of  *.*mode=text/64
 ^pages +5$
 ^cut +0$" ./kvroutectl pages -f "$tmp/good.yaml"
-# a model with tekken.json: a prompt is its ids behind BOS, a conversation stays text
+# a model with tekken.json: a prompt is BOS and its ids, a conversation stays text
 printf 'models_dir: %s\nmodels: [{name: llama, mode: tokens, tokenizer: %s, block_size: 4}]\n' \
 	"$PWD/tests/data/tok" small.tekken.json > "$tmp/tekken.yaml"
 printf '{"model":"llama","prompt":"the router, the routers and the routing"}' > "$tmp/routers.json"
@@ -277,7 +277,7 @@ run "tokenize, no such file" 1 "no-such.json: No such file" \
 run "tokenize, no such configuration" 1 "no-such.json: No such file" \
 	./kvroutectl tokenize --tokenizer $tok --config "$tmp/no-such.json"
 
-# nothing of a prompt comes out, whatever is asked
+# no command prints any part of a prompt
 printf '{"messages":[{"role":"user","content":"canary-7531"}],"model":"llama"}' > "$tmp/canary.json"
 out=$(./kvroutectl pages -f "$tmp/good.yaml" --keys < "$tmp/canary.json" 2>&1)
 if grep -q canary <<< "$out"; then

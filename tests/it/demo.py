@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first
-balanced by leastconn alone, then with kvroute. Prints one table, why one request went where it
-went, and what the agent learned of the engines' speed. KEEP=1 leaves the second set-up running;
+balanced by leastconn alone, then with kvroute. Prints one table, the explanation of one decision,
+and the speed of the engines as the agent learned it. KEEP=1 leaves the second set-up running;
 "demo.py stop" (make demo-stop) ends it.
 
 The load is open: conversations begin five a second and users think for three seconds on average,
-whatever the engines do, so times count from when a request was meant to be sent. Each takes 50 s.
+independent of the engines, so times count from when a request was due. Each takes 50 s.
 """
 import json
 import os
@@ -21,8 +21,8 @@ from fleet import BUILD, TOP, Fleet  # noqa: E402
 
 KEPT = os.path.join(TOP, "build/demo.json")
 
-# Engines of 96000 tokens of cache; prompts of 3500 to 7700 tokens, of which a turn adds 1000. The
-# agent is told nothing of their speed: it assumes its default until it knows how long answers take.
+# Engines with a cache of 96000 tokens; prompts of 3500 to 7700 tokens, of which a turn adds 1000.
+# Their speed is not configured: the agent assumes its default until it has measured answers.
 TPS, ASSUMED_TPS = 12000, 8000
 ENGINE = ["--prefill-tps", str(TPS), "--blocks", "6000", "--decode-ms", "6"]
 CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK = 120, 5, 10, 5, 3
@@ -80,8 +80,8 @@ def agent_time(before, after):
 
 
 def learned(metrics):
-    """Prompt tokens an engine computes in a second as the agent sees it, a mean; None: not
-    known."""
+    """Return the mean of the agent's estimates of prompt tokens an engine computes in a second;
+    None: unknown."""
     name = "kvroute_server_prefill_tokens_per_second{"
     rates = [v for k, v in metrics.items() if k.startswith(name)]
     return sum(rates) / len(rates) if rates else None

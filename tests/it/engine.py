@@ -40,7 +40,7 @@ def number(name, default):
 
 
 class Engines(fleet.Fleet):
-    """A fleet whose engines run already."""
+    """A fleet whose engines already run."""
 
     def __init__(self, addresses, **kw):
         super().__init__(engines=len(addresses), **kw)
@@ -127,8 +127,8 @@ class Load:
 
 
 def expected(row, block):
-    """Tokens that the agent expected. Pages of text are so many tokens each as the whole prompt has
-    it."""
+    """Return the tokens that the agent expected. A page of text counts as the average tokens of a
+    page in the whole prompt."""
     return row["pages"] * (block or row["prompt"] / max(1, row["prompt_pages"]))
 
 

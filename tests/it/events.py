@@ -56,7 +56,7 @@ class Watch:
     def __init__(self, *args):
         port, = free_ports(1)
         self.context = zmq.Context()
-        self.socket = self.context.socket(zmq.XPUB)     # tells when a subscription has come
+        self.socket = self.context.socket(zmq.XPUB)     # reports each new subscription
         self.socket.bind("tcp://127.0.0.1:%d" % port)
         self.p = subprocess.Popen([CTL, "events", *args, "127.0.0.1:%d" % port], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -83,7 +83,7 @@ def sums(line):
 
 @case
 def every_encoding():
-    """Each batch that can be read has its events on lines; the sums count them all."""
+    """Each valid batch prints its events as lines; the sums count all of them."""
     good = {n: p for n, p in batches().items() if not n.startswith("bad_")}
     w = Watch("-n", str(len(good)))
     for seq, payload in enumerate(good.values()):

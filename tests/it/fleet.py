@@ -6,7 +6,7 @@
 
 The HAProxy configuration is the one operators copy, haproxy-conf/, with addresses and paths
 replaced and, for stories, the decision shown in response headers. Ports are the kernel's choice.
-Everything lives in one temporary folder and ends with the block, whatever happens in it.
+Everything lives in one temporary folder and ends with the block, also after an exception.
 """
 import http.client
 import json
@@ -25,25 +25,24 @@ if not os.path.isabs(BUILD):
     BUILD = os.path.join(TOP, BUILD)
 HAPROXY = os.environ.get("HAPROXY", os.path.join(TOP, "build/haproxy/2.6/haproxy"))
 
-# Nothing that is waited for may take longer, however busy the machine is: then something hangs. No
-# verdict is about it.
+# A wait that takes longer is a hang, even on a busy machine. No verdict depends on this value.
 HANG_SECONDS = float(os.environ.get("HANG_SECONDS", "180"))
 START_SECONDS = HANG_SECONDS
-# What the agent has for an answer, and what it and an engine have for one to a health check, where
-# a story does not ask how fast this machine is. None, where it does: what the recipe says.
+# Timeouts of the agent's answer and of health checks of agent and engines, for stories that do not
+# depend on the speed of the machine. None: the values of the recipe.
 PATIENT = "60s"
-# THREADS=8 shows what 8 processors would: so many threads in the agent, where a story does not ask
-# for one.
+# THREADS=8 behaves like 8 processors: the agent gets 8 threads, unless a story requests one.
 THREADS = int(os.environ.get("THREADS", "0"))
 SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error",
          "model", "model_from"]
 
 
-# A shell that starts us in the background, as tests/run.sh does, has us ignore SIGINT, and so would
-# all we start: HAProxy would not end when told to, and every fleet wait for that.
+# A shell that starts this program in the background, as tests/run.sh does, makes it ignore SIGINT,
+# and its children would inherit that: HAProxy would not end on the signal, and every fleet would
+# wait.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# As haproxy-conf/README.md has HAProxy started: haproxy-conf/haproxy.service.conf.
+# HAProxy starts as haproxy-conf/README.md says: haproxy-conf/haproxy.service.conf.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 
 
@@ -84,7 +83,7 @@ ports_of_this_program = Ports()
 
 
 def free_ports(n):
-    """Held as long as this program runs."""
+    """Return ports that stay reserved as long as this program runs."""
     return [ports_of_this_program.take() for _ in range(n)]
 
 
@@ -128,7 +127,7 @@ class Answer:
         return json.loads(self.body)
 
     def events(self):
-        """The data of a stream's events, without the closing one."""
+        """Return the data of a stream's events, except the closing one."""
         out = []
         for line in self.body.decode().split("\n"):
             if line.startswith("data: ") and line != "data: [DONE]":

@@ -35,8 +35,8 @@ def story(f):
 
 
 class Polled(fleet.Fleet):
-    """<polls>: a function of the fleet that gives lines of the agent's configuration, once engines
-    have their ports."""
+    """<polls>: a function of the fleet that returns lines of the agent's configuration. It is
+    called when the engines have their ports."""
 
     def __init__(self, polls=lambda f: "", **kw):
         super().__init__(**kw)
@@ -127,7 +127,7 @@ def eighty_servers_without_a_load_string():
     """A pool too large for a load string; HAProxy's own health checks report which servers are
     up."""
     holder = []
-    # what a socket says holds for some intervals: long, because a busy machine may be late
+    # an answer is valid for some intervals: long ones, because a busy machine may be late
     feed = "stats_feed: {sockets: [\"unix@%s\"], interval: 2 s}\npools: [{name: pool}]\n"
     f = Polled(polls=lambda f: feed % f.stats_path)
     f.edit = eighty(holder)
@@ -154,8 +154,7 @@ def eighty_servers_without_a_load_string():
 
 @story
 def no_socket_no_answer_no_harm():
-    """A socket that is not there, one that hangs, and one that is something else: requests do not
-    notice."""
+    """A missing socket, a hanging one, and one of another kind have no effect on requests."""
     with Hostile() as h:
         lines = lambda f: "stats_feed: {sockets: [\"unix@%s/nobody.sock\", " \
             "\"127.0.0.1:%d\", \"127.0.0.1:%d\"], interval: 50 ms, timeout: 100 ms}\n" % (
@@ -188,7 +187,7 @@ def capacity_is_learned():
             "kvroute_engine_polls_total{result=\"answered\"}")
         # 12 each
         f.wait_value("kvroute_engine_polls_total{result=\"answered\"}", lambda v: v >= asked + 48)
-        # one check may have been on its way
+        # one check may have been in flight
         check(f.connections_of("s1") - before <= 3, "no connection was kept")
         f.reload(lambda f: engines(f) + "policy: {capacity: 1600}\n")
         f.wait_value(server(one.engine, "server_room_tokens"), 1600)
@@ -225,7 +224,7 @@ def direct_chat(f, name, i):
 
 
 class Hostile:
-    """Four endpoints that no engine should be."""
+    """Four endpoints with a fault each."""
 
     ANSWERS = {
         "garbage": b"\x00\xff\x01garbage {{{ \r\n\r\n",
@@ -281,7 +280,7 @@ def bad_endpoints_harm_nothing():
     with Hostile() as h:
         kinds = list(h.ports)
         at = {k: "127.0.0.1:%d" % h.ports[k] for k in kinds}
-        # Each is named once, for what was wrong first: so those that answer must do so in time.
+        # Each is named once, with its first fault: so those that answer must do so in time.
         ms = 4 * TIMEOUT_MS
         with Polled(polls=lambda f: engines(f, ["s1", "s2"], timeout_ms=ms) + "".join(
                 "  - {name: %s, pool: pool, metrics: \"%s\"}\n" % (k, at[k]) for k in kinds) +
@@ -313,7 +312,7 @@ def a_reload_adds_and_removes():
         f.wait_value(server("s1", "engine_running_requests"), 0)
         f.wait_value(server("s1", "server_capacity_source"), 3)
         check(server("s3", "engine_running_requests") not in f.metrics(), "s3 is asked")
-        # s3 by the port of another: what the sandbox was told of at the start
+        # s3 by the port of another engine: the sandbox knows only the ports of the start
         f.reload(lambda f: engines(f, ["s2", "s3"], {"s3": "127.0.0.1:%d" % f.engines["s1"]}))
         f.wait_value(server("s3", "engine_running_requests"), 0)
         wait_for("s1 to be forgotten", 5,

@@ -2,11 +2,11 @@
 """problems.py [-k WORD] - attach a correct configuration, break it in one way, and find the one
 log line that names the mistake.
 
-Each case has a HAProxy, an agent and two engines of its own, and the configuration that operators
-copy with one edit. Requests go through until /metrics say that the problem is there; then the log
-must have one warning of that problem, with its remedy, and none of another. The sound
-configuration, with all that is usual in a day of a pool, must show none. Cases run side by side, on
-HAProxy 2.6, 3.0 and 3.2 unless they name a version; the last line is "N passed, N failed".
+Each case has its own HAProxy, agent and two engines, and the configuration that operators copy with
+one edit. Requests are sent until /metrics report the problem. Then the log must have one warning of
+that problem, with its remedy, and none of another. The correct configuration must show none during
+the usual events of a day. Cases run in parallel, on HAProxy 2.6, 3.0 and 3.2 unless they name a
+version; the last line is "N passed, N failed".
 """
 import concurrent.futures
 import os
@@ -28,12 +28,12 @@ from p01_failure import FakeAgent  # noqa: E402
 
 VERSIONS = {v: os.path.join(TOP, "build/haproxy/%s/haproxy" % v) for v in ("2.6", "3.0", "3.2")}
 CONF = "index: {max_bytes: 8 MiB}\nproblems: {min_requests: 6, window: 500 ms}\n"
-SEEN_WITHIN_S = 60      # on a machine where everything else runs as well
+SEEN_WITHIN_S = 60      # on a busy machine
 SIDE_BY_SIDE = 6
 
 
 class Fleet(fleet.Fleet):
-    """One whose HAProxy may never reach the agent."""
+    """A fleet whose HAProxy may never reach the agent."""
     fake = None
 
     def __init__(self, cfg=None, spoe=None, version="3.0", conf="", **kw):
@@ -87,7 +87,7 @@ def move_below(word, below):
 
 
 def port(name, of):
-    """The agent's ports, one for another."""
+    """Return an edit that swaps two of the agent's ports."""
     def edit(f, text):
         numbers = {"spop": f.agent_port, "feed": f.feed_port, "metrics": f.metrics_port,
                    "closed": fleet.free_ports(1)[0],
@@ -100,7 +100,7 @@ def port(name, of):
 
 
 def talk(f, size=3000, stream=None):
-    """A new conversation, its second turn, and a request that no agent is asked about."""
+    """Send a new conversation, its second turn, and a request without the filter."""
     n = talk.n = talk.n + 1
     messages = [{"role": "user", "content": ("words %d " % n) * (size // 9)}]
     for s in ([False, True] if stream is None else [stream]):
@@ -112,7 +112,7 @@ talk.n = 0
 
 
 def talk_slowly(f):
-    """The head of a request, and its body a moment later."""
+    """Send the head of a request, and its body a moment later."""
     body = b'{"model":"stub","max_tokens":2,"messages":[{"role":"user","content":"%s"}]}' % (
         b"late " * 800)
     with socket.create_connection(("127.0.0.1", f.port), timeout=20) as s:
@@ -125,7 +125,7 @@ def talk_slowly(f):
 
 
 def to_fake_agent(how):
-    """HAProxy asks an agent that <how>; the log feed goes to ours."""
+    """Connect HAProxy to an agent that <how>; the log feed goes to ours."""
     def edit(f, text):
         f.fake = FakeAgent(0, how)
         return port("spop", "fake")(f, text)
@@ -151,7 +151,7 @@ def scrape(of, tls=False):
 
 
 def named(what, pool="pool", ask=talk, also=(), **kw):
-    """Break it, ask until the metric is 1, and look at the log."""
+    """Break the configuration, send requests until the metric is 1, and check the log."""
     with Fleet(**kw) as f:
         want = 'kvroute_problem{what="%s",pool="%s"}' % (what, pool)
         metrics = f.metrics()
@@ -225,7 +225,7 @@ def ends():
         assert len(f.lines()) == 1 and len(f.lines("level=info")) == 1, f.lines("")
 
 
-# HAProxy never reaches the agent: it shall give up soon, as with the recipe's own times.
+# HAProxy never reaches the agent, so it must give up soon, with the recipe's own timeouts.
 UNREACHED = {"processing": None, "also": ["not_asked"]}
 
 CASES = [

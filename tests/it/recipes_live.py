@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """recipes_live.py [HAPROXY...] - run the recipes of haproxy-conf/ and test what they promise.
 
-Engines are a few lines of Python, and there is no agent: what is looked at is what HAProxy does by
-itself (who is let in, who waits, what the log line is), and that without an agent every request is
-served. Each story prints a line; the last line is "N passed, N failed". Ports are held:
-fleet.Ports.
+Engines are a few lines of Python, and no agent runs. The stories test HAProxy alone: access,
+queueing and the log line, and that every request is served without an agent. Each story prints a
+line; the last line is "N passed, N failed". Ports are reserved by fleet.Ports.
 """
 import concurrent.futures
 import glob
@@ -43,12 +42,12 @@ class Engine(http.server.ThreadingHTTPServer):
 
     def server_bind(self):
         if self.address_family == socket.AF_INET:
-            # beside the socket that holds the port
+            # shares the port with the socket that reserves it
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
 
     def handle_error(self, *args):
-        pass  # checks and clients that go away
+        pass  # checks, and clients that disconnect
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -164,8 +163,8 @@ class Proxy:
                                      env={**os.environ, **MALLOC},
                                      stdout=self.out, stderr=subprocess.STDOUT)
         end = time.monotonic() + HANG_SECONDS
-        # It runs, and the agent is known to be absent, else the first requests wait for it. Asked
-        # of the stats socket, because a connection to its port would leave a line in the feed,
+        # Wait until HAProxy runs and has marked the agent as down, else the first requests wait for
+        # it. Ask the stats socket, because a connection to its port would add a line to the feed,
         # which may come late.
         while b"DOWN" not in self.command("show stat spoe_agent 4 -1") and time.monotonic() < end:
             time.sleep(0.02)
@@ -198,7 +197,7 @@ class Proxy:
                 conn.request(method, path, iter([body]) if chunked else body, headers or {},
                              encode_chunked=chunked)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before all of it was taken; the answer is there
+                pass  # rejected before all of it was read; the answer has arrived
             r = conn.getresponse()
             data = r.read()
             try:
@@ -232,7 +231,7 @@ def same(got, want, what=""):
         raise AssertionError(f"{what}: {got!r}, expected {want!r}")
 
 
-# ---- stories: a function each, its text is what is printed 
+# ---- stories: a function each, whose docstring is printed 
 
 def main_file(binary):
     """haproxy.cfg: requests are served without an agent; the log line is JSON for any request"""
@@ -260,8 +259,8 @@ def main_file(binary):
 
 
 def first_byte(p, ask):
-    """Of an answer whose second half waits for Answering.go_on; None: nothing comes before that.
-    Then the rest, as a function."""
+    """Request an answer whose second half waits for Answering.go_on. Returns the first half (None:
+    none came before that) and a function that returns the rest."""
     conn = http.client.HTTPConnection("127.0.0.1", p.port, timeout=HANG_SECONDS)
     conn.request("POST", "/v1/chat/completions", json.dumps(ask).encode())
     r = conn.getresponse()
@@ -269,8 +268,8 @@ def first_byte(p, ask):
 
 
 def counts(binary):
-    """haproxy.cfg: the engine's counts are in the log line; a stream waits for nothing, nor does a
-    body without an end"""
+    """haproxy.cfg: the engine's counts are in the log line; streams and unfinished bodies are not
+    delayed"""
     asked = lambda text: edited(text, "    option httpchk",
                                       "    http-request set-var(txn.kvroute.why) str(cached)\n    "
                                       "option httpchk")
@@ -309,7 +308,7 @@ def counts(binary):
             same(gtok is None or line["gtok"] == gtok, True,
                  "gtok %r of %s" % (line["gtok"], json.dumps(ask)[-80:]))
             same(len(line["uid"]), 36, "a uid that the engine made")
-        # the other half of these comes when the first byte of each is at the client
+        # their second half is sent when the client has the first byte of each
         held = [first_byte(p, {"text": "data: 1\n\ndata: 2\n\n", "type": "text/event-stream",
                                "chunked": True, "hold": True}),
                 first_byte(p, {"text": both, "chunked": True, "hold": True}),
@@ -383,7 +382,7 @@ def tenants(binary):
 
 
 def models(binary):
-    """models.cfg: only allowed models, and nothing that engine and HAProxy could read
+    """models.cfg: only allowed models, and no body that engine and HAProxy could read
     differently"""
     p = Proxy(binary, "recipes/models.cfg")
     ok = (b'{"model": "small-8b", "messages": [{"role": "user", "content": "say \\"model\\": '
@@ -443,7 +442,7 @@ def queueing(binary):
 def unix(binary):
     """unix-sockets.cfg: engines on unix sockets; the ring too from 3.0 on, before over TCP"""
     p = Proxy(binary, "recipes/unix-sockets.cfg", engines=False)
-    old = "/2.6/" in binary     # connects again without a pause when nobody listens
+    old = "/2.6/" in binary     # connects again without a pause if no process listens
     try:
         lines = []
         if not old:
@@ -499,7 +498,7 @@ def main():
         try:
             story[0](story[1])
             return None
-        except Exception as e:  # whatever goes wrong in a story is that story's failure
+        except Exception as e:  # any exception in a story fails that story
             return f"{type(e).__name__}: {e}"
 
     failed = 0

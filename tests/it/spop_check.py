@@ -3,9 +3,9 @@
 of other agents.
 
 The agent, on TCP and on a unix socket, passes every case, warnings included. The no-op agent of
-tests/tools is shown. A small agent of its own in Python passes it, too; broken in one thing at a
-time (spop_mutants.py) it fails the cases that are there for that thing, and where one thing has one
-effect, no others. The last line is "N passed, N failed".
+tests/tools is shown. A small separate agent in Python passes it, too. With one mistake at a time
+(spop_mutants.py) it fails the cases for that mistake, and no others if the mistake has only one
+effect. The last line is "N passed, N failed".
 """
 import json
 import os
@@ -26,7 +26,7 @@ from spop_mutants import MUTATIONS, MutantAgent  # noqa: E402
 
 CTL = os.path.join(BUILD, "kvroutectl")
 AT_ONCE = 5
-LONG_MS = 5000      # a machine that stands still for so long is broken
+LONG_MS = 5000      # a machine that pauses for so long is broken
 CASES = []
 
 
@@ -140,7 +140,7 @@ def judge_mutant(name, expected):
     exact = "*" not in expected
     wanted = [n for n in expected if n != "*"]
     args = [] if exact else [w for n in wanted for w in ("--only", n)]
-    # bytes sent apart may arrive together when the machine stands still
+    # bytes sent separately may arrive together if the machine pauses
     for timeout in (500, 2000, LONG_MS, 6 * LONG_MS):
         with MutantAgent(name) as a:
             status, r = report("--strict", "--timeout", timeout, *args, a.address)
@@ -187,7 +187,7 @@ def every_mutant_is_caught():
     print("    %d mutants" % len(MUTATIONS))
 
 
-# ---- what a person sees 
+# ---- printed report 
 
 @case
 def a_failure_names_all():

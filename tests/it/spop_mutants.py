@@ -4,9 +4,9 @@
         ... a.address ...
 
 Without a mutation it passes every case of `kvroutectl spop-check --strict`. A mutation is a name
-that the agent looks for at the one place where it then does the wrong thing; MUTATIONS says what
-each is and which cases are there to see it. It shares no code with the agent or the checker: its
-codec is that of tests/tools/spop_client.py.
+that the agent tests at one place and then makes its mistake. MUTATIONS lists them with the cases
+that must detect each. The agent shares no code with kvroute or the checker: its codec is that of
+tests/tools/spop_client.py.
 """
 import os
 import socket
@@ -21,8 +21,7 @@ from spop_client import (ABORT, ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN,  # noqa
                          HAPROXY_DISCONNECT, HAPROXY_HELLO, NOTIFY, UNSET, Frame, Reader,
                          SpopError, Typed, kv_list)
 
-# What it does wrong: the cases that must fail, and no others may; with "*" at the end others may,
-# too.
+# Mistake: the cases that must fail. Others may fail only if the list ends with "*".
 MUTATIONS = {
     "never-acks": ["notify/one", "notify/no-messages", "types/all", "ack/stream-0", "*"],
     "acks-another-stream": ["notify/one", "ack/stream-0", "ack/ids-by-length", "*"],
@@ -88,7 +87,7 @@ MUTATIONS = {
 }
 
 class Bye(Exception):
-    """End the connection with this status; None: without a word."""
+    """End the connection with this status; None: without a DISCONNECT."""
 
     def __init__(self, status):
         super().__init__("bye %s" % status)
@@ -158,7 +157,7 @@ class Connection:
     def read_frame_badly(self):
         if self.m == "a-read-is-a-frame":
             data = self.sock.recv(65536)
-        else:       # waits for the whole frame, then forgets what came with it
+        else:       # waits for the whole frame, then drops the bytes after it
             data = self.take(4)
             data += self.take(min(struct.unpack(">I", data)[0], 1 << 20))
             self.buf = b""
@@ -200,7 +199,7 @@ class Connection:
         if m == "acks-twice":
             data += data
         if m == "acks-on-oldest-connection":
-            threading.Event().wait(0.05)    # those that are over have been taken from the list
+            threading.Event().wait(0.05)    # ended ones have left the list
         to = {"acks-on-latest-connection": self.agent.latest,
               "acks-on-oldest-connection": self.agent.open[0]}.get(m, self)
         to.send(data)
@@ -257,8 +256,7 @@ class Connection:
             raise Bye(None)
 
     def check_messages(self, payload):
-        """Read all messages. Invalid ones are answered, too, because HAProxy waits for an
-        answer."""
+        """Read all messages. Invalid ones are answered, too, because HAProxy waits for it."""
         r = MutantReader(payload, self.m)
         try:
             while len(r):

@@ -38,7 +38,7 @@ def story(f):
 
 
 def text(seed, n):
-    """About n bytes of words, the same for the same seed."""
+    """Return about n bytes of words, the same for the same seed."""
     r = random.Random(seed)
     out = []
     size = 0
@@ -186,8 +186,8 @@ def without_load(text):
 
 @story
 def a_backup_server_gets_no_request_while_others_are_up():
-    """By the load line, and by a stats socket: nothing while another server is up, all when none
-    is."""
+    """Through the load line and a stats socket: a backup server gets no request while another
+    server is up, and all if none is."""
     for edit in (with_backup, without_load):
         f = Fleet(edit=edit)
         f.agent_conf = ("pools: [{name: pool}]\nstats_feed: {sockets: [\"unix@%s\"], interval: 100 "
@@ -340,7 +340,7 @@ def two_models_behind_one_frontend():
                   "without an agent")
 
 
-# ---- something is down
+# ---- failures
 
 @story
 def server_down_goes_to_alt():
@@ -386,7 +386,7 @@ def agent_killed():
         talk = conversation("k")
         equal(f.chat(talk).status, 200, "before")
         f.end("agent", signal.SIGKILL)
-        for i in range(20):     # the first may be asked about, and pay for it
+        for i in range(20):     # the first may still wait for the agent
             equal(f.chat([user("%d" % i)], max_tokens=1).status, 200, "request %d" % i)
         wait_for("HAProxy's check of the agent", 10, lambda: f.up_servers("spoe_agent") == 0)
         for i in range(20):
@@ -410,13 +410,13 @@ def agent_told_twice_ends_at_once():
     with Fleet(engines=1, spop="drain: 60s") as f:
         f.end("haproxy", signal.SIGINT)
         log = lambda: open(os.path.join(f.folder, "agent.log")).read()
-        # HAProxy would close when it is told of the end; this one does not
+        # HAProxy would close after a DISCONNECT; this client does not
         c = SpopClient(f.spop_address)
         p = f.processes["agent"]
         p.send_signal(signal.SIGTERM)
         wait_for("the end to begin", 10, lambda: "msg=draining" in log())
         equal(c.read_frame().kind, AGENT_DISCONNECT, "what the client is told")
-        p.send_signal(signal.SIGHUP)            # of no use any more
+        p.send_signal(signal.SIGHUP)            # has no effect any more
         time.sleep(0.3)
         equal(p.poll(), None, "exit status while it drains")
         p.send_signal(signal.SIGTERM)
@@ -491,7 +491,7 @@ def decisions(f, query=""):
 
 
 def done_decisions(f, n):
-    """The last <n>, once all of them have their log lines."""
+    """Return the last <n> decisions, once all of them have their log lines."""
     return wait_for("log lines", 5,
                     lambda: (lambda d: d if len(d) == n
                              and all(x["after"]["state"] == "done" for x in d)
@@ -609,7 +609,7 @@ def rules_are_compared_then_changed():
                   "status of short request %d" % i)
             wait_for("its log line", HANG_SECONDS,
                      lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
-        # which of them count hangs on what HAProxy still had open, so it is asked until enough do
+        # a decision counts depending on HAProxy's open requests, so send until enough do
         wait_for("outcomes", HANG_SECONDS,
                  lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
                  f.metrics()['kvroute_compare_other_first_tokens_total'
@@ -687,7 +687,7 @@ def recorded_traffic_is_simulated():
 
 @story
 def reload_names_every_mistake():
-    """Up to ten, with their places; then how many more."""
+    """Up to ten are printed with their places, then the number of the others."""
     with Fleet() as f:
         for n in (3, 14):
             logged = os.path.getsize(os.path.join(f.folder, "agent.log"))
@@ -744,7 +744,8 @@ def frames_too_large_for_the_agent():
 
 @story
 def cut_body_of_unknown_model():
-    """16 KB buffers and messages first: the model is never seen, and still the turns meet."""
+    """16 KB buffers and messages first: the model is never seen, and later turns still find the
+    server of the first."""
     with Fleet(bufsize=16384) as f:
         talk = [user(text("cut", 60000))]
         one = f.chat(talk)
@@ -828,7 +829,7 @@ def tokens_conf():
 
 
 def shared(a, b):
-    """How many ids they begin with alike."""
+    """Return the number of equal ids at the start."""
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
 
@@ -842,8 +843,8 @@ def text_in_token_mode():
         for turn in range(5):
             prompt += text("turn %d" % turn, 700 + 50 * turn) + "; that's \"all\".\n"
             ids = bpe.ids(prompt)
-            # one token, because the next prompt leaves the answer out: an engine never computes the
-            # last token, so nothing generated is there to expect
+            # one token, because the next prompt omits the answer: an engine never computes the last
+            # token, so no generated token is cached
             got = f.post("/v1/completions", {"model": "stub", "prompt": prompt, "max_tokens": 1})
             held = min(shared(before, ids), len(ids) - 1) // 16
             equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)),
@@ -891,7 +892,7 @@ def the_next_turn_matches_the_answer():
             got = f.post("/v1/completions", {"model": "stub", "prompt": ids, "max_tokens": n})
             equal(got.status, 200, "status")
             asked += 1
-            done_decisions(f, asked)    # because the log line says how much was generated
+            done_decisions(f, asked)    # because the log line has the generated tokens
             return got, ids_of_words(got.json()["choices"][0]["text"])
 
         def more(length):
@@ -972,7 +973,7 @@ def counts_that_differ():
         def told():
             with open(os.path.join(f.folder, "agent.log")) as g:
                 return [line for line in g if "different numbers of prompt tokens" in line]
-        lines = wait_for("the log line", HANG_SECONDS, told)    # the agent's next tick writes it
+        lines = wait_for("the log line", HANG_SECONDS, told)    # written by the agent's next tick
         check(len(lines) == 1 and "model=stub kind=completions minutes=10" in lines[0],
               "log: %s" % lines)
         check("page" not in lines[0] and text("differ 0", 900)[:20] not in lines[0],
@@ -996,8 +997,7 @@ def conversations_in_token_mode():
             for m in talk:
                 ids += bpe.ids(m["role"] + ": " + m["content"], special=False) + end
             ids += bpe.ids("assistant: ", special=False)
-            # one token, because the next turn brings back another answer: the engine
-            # holds nothing generated
+            # one token, because the next turn has another answer: so no generated token is cached
             got = f.chat(talk, max_tokens=1)
             held = min(shared(before, ids), len(ids) - 1) // 16
             equal((got.status, got.prompt_pages, got.pages), (200, str(len(ids) // 16), str(held)),
@@ -1014,10 +1014,10 @@ def conversations_in_token_mode():
 
 @story
 def text_in_token_mode_in_slices():
-    """A prompt of many slices has the pages that it has whole."""
+    """A prompt in many slices gives the same pages as in one piece."""
     bpe = SmallBpe(os.path.join(TOP, "tests/data/tok/llama.tokenizer.json"))
-    # words that come again and again: for a vocabulary of 400 tokens others are hard, and their
-    # work is bounded
+    # repeated words, because for a vocabulary of 400 tokens others are expensive, and their work is
+    # bounded
     words = random.Random("long")
     prompt = " ".join(words.choice("the server has pages and that is of agent with a request's "
                                    "prompt 12345".split()) for _ in range(9000))
@@ -1072,7 +1072,7 @@ def not_json_and_no_prompt():
         equal(other[0], 200, "what is no inference request")
 
 
-# ---- who may share
+# ---- tenants
 
 @story
 def tenants_are_apart():
@@ -1098,7 +1098,7 @@ def salts_and_models_are_apart():
         equal(f.chat(talk, cache_salt="x").why, "cached", "the same salt again")
 
 
-# ---- other ways in
+# ---- other inputs
 
 @story
 def a_session_stays_on_one_server():
@@ -1120,7 +1120,7 @@ def a_session_stays_on_one_server():
                       {"x_session_id": "session-0", "x_user_id": "session-%d" % other},
                       {"x_semantic_cluster_id": "", "x_user_id": "session-0"}):
             equal(where("third", **order), homes[0], "the first of %r" % order)
-        f.chat(conversation("long"), headers={"x-session-id": "s" * 20000})     # fits nonetheless
+        f.chat(conversation("long"), headers={"x-session-id": "s" * 20000})     # still fits
         equal(where("long", x_session_id="s" * 128), where("again", x_session_id="s" * 3000),
               "128 bytes count")
 
@@ -1158,9 +1158,9 @@ def log_feed_over_udp():
 
 @story
 def a_correct_configuration_has_no_warnings():
-    """With "log global" in defaults the feed brings HAProxy's notices and other frontends' lines as
-    well. They are skipped without a word, and a health check that is over is no error of the
-    protocol."""
+    """With "log global" in defaults the feed also brings HAProxy's notices and lines of other
+    frontends. They are skipped without a message, and a finished health check is no protocol
+    error."""
     logged = lambda text: edited(text, "defaults\n", "defaults\n    log global\n", 1)
     closed = lambda m: (int(m['kvroute_spop_closed_total{reason="peer"}']),
                         int(m['kvroute_spop_closed_total{reason="protocol"}']))
@@ -1183,7 +1183,7 @@ def a_correct_configuration_has_no_warnings():
 @story
 def client_goes_away():
     """The client disconnects: the request is closed, and its pages are not stored."""
-    # 50 s: it is gone before, and a step of it lasts no longer
+    # 50 s: the client disconnects before, and a step of the engine lasts no longer
     with Fleet(engine_options=["--prefill-tps", "20"]) as f:
         body = json.dumps({"messages": [user(text("gone", 4000))], "model": "stub",
                            "stream": True}).encode()

@@ -1,5 +1,5 @@
-"""agent.py - one agent alone, with a SPOP client of ours for HAProxy: for stories of memory and
-descriptors that run out.
+"""agent.py - one agent with a SPOP client of the tests instead of HAProxy, for stories about lack
+of memory and descriptors.
 
     with Agent() as a:
         with a.client() as c:
@@ -28,13 +28,13 @@ from fleet import BUILD, HANG_SECONDS, TOP, Fleet, wait_for  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
 LOAD = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1"
-SANITIZED = "asan" in BUILD or "tsan" in BUILD     # memory is theirs then, and no figure of ours
+SANITIZED = "asan" in BUILD or "tsan" in BUILD     # their allocator changes all figures
 SHIM = os.path.join(BUILD, "tests/tools/fault_shim.so")
 LIVE_SHIM = os.path.join(BUILD, "tests/tools/live_shim.so")
 
 
 class Shared:
-    """Words that a library of tests/tools and this program both map."""
+    """A file of 64-bit words that a library of tests/tools and this program both map."""
 
     def __init__(self, folder, name):
         self.path = os.path.join(folder, name)
@@ -53,7 +53,7 @@ class Shared:
 
 
 class Fault(Shared):
-    """Which allocation of the agent fails: tests/tools/fault_shim.c."""
+    """Select the allocation of the agent that fails: tests/tools/fault_shim.c."""
 
     WORDS = ("armed", "seen", "fail_at", "fail_n", "failed", "bytes", "spared")
 
@@ -78,14 +78,14 @@ class Live(Shared):
         super().__init__(folder, "live")
 
     def heap(self, a):
-        """(bytes of glibc's arenas, those of them that are free)"""
+        """Return (bytes of glibc's arenas, free bytes of them)."""
         self.put(ask=1)
         wait_for("an allocation of the agent", 60, lambda: a.metrics() and self.get("ask") == 0)
         return self.get("heap"), self.get("heap_free")
 
 
 class Late(threading.Thread):
-    """How late a program is woken that sleeps, at most, from now on until <over>."""
+    """Measure the largest delay of a sleeping program's wakeup from now on until <over>."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -108,7 +108,7 @@ class Agent(Fleet):
         if self.live:
             self.env.update(LD_PRELOAD=LIVE_SHIM, LIVE_FILE=self.live.path)
         if fault:
-            # a sanitizer's library wants to be the first, unless told otherwise
+            # by default a sanitizer requires its library to be the first
             asan = os.environ.get("ASAN_OPTIONS",
                                   "") + ":verify_asan_link_order=0:allocator_may_return_null=1"
             self.env.update(LD_PRELOAD=SHIM, FAULT_FILE=self.fault.path, ASAN_OPTIONS=asan)
@@ -163,8 +163,8 @@ def fds(a):
 
 
 def at_rest(a, most=None):
-    """(descriptors, resident bytes) once no connection is left, that for /metrics included; at
-    <most> so many descriptors."""
+    """Return (descriptors, resident bytes) once no connection is left, not even that for /metrics,
+    and at <most> so many descriptors."""
     wait_for("connections to end", 20, lambda: a.metrics()["kvroute_spop_connections"] == 0)
     if most is not None:
         wait_for("descriptors to come back to %d" % most, 10, lambda: fds(a) <= most)
@@ -183,13 +183,13 @@ FULL = tuple("kvroute_" + k for k in ("index_evicted_pages_total", "heads_evicte
 
 
 def not_full(a):
-    """Budgets that have not been met yet."""
+    """Return the budgets that were not reached yet."""
     m = a.metrics()
     return [k for k in FULL if m[k] == 0]
 
 
 def fill(c, turn, numbers):
-    """Prompts, openings, slices without an end, requests, pools and servers, new ones for each of
+    """Send prompts, openings, unfinished slices, requests, pools and servers, new ones for each of
     <turn> and <numbers>."""
     tools = lambda i: [{"type": "function",
                         "function": {"name": "f%d" % i, "description": "d%d " % i * 200}}]
@@ -197,7 +197,7 @@ def fill(c, turn, numbers):
     for i in numbers:
         uid = "%s-%d" % (turn, i)
         body = chat("%s %s" % (uid, "word " * 4000), tools=tools(i))
-        # what is served is kept
+        # served prompts are kept
         done = [("done", {"uid": uid, "srv": "s1", "st": 200, "tr": 5})] if i % 2 else []
         ids.append(c.send([("route", request(uid, body, tenant="t%d" % (i % 90)))] + done))
         ids.append(c.send([("route",

@@ -2,15 +2,15 @@
 """p01_failure.py [-k WORD] - promise 1: an agent failure never fails a request.
 
 The agent is absent, killed, stopped, silent, or answers nonsense, each while 1000 requests or more
-go through a real HAProxy with the recipe. None may fail. Which of them paid is what HAProxy says:
-its filter's error. The middle one of those pays "timeout processing" and at most 10 ms, more than
-requests that the filter is not asked about, which each client makes in turns with the others: the
-machine is as busy for the one as for the other, and how far it scatters those is allowed on top.
-Once HAProxy's check has seen the failure, which is waited for, nobody is asked any more.
+go through a real HAProxy with the recipe. No request may fail. HAProxy reports the delayed ones as
+an error of its filter. Their median may exceed "timeout processing" by at most 10 ms, compared with
+requests without the filter. Each client sends both kinds in turn, so that the machine is equally
+busy for both; the scatter of the requests without the filter is allowed on top. Once HAProxy's
+health check has seen the failure, no request may be sent to the agent. The test waits for that.
 
-A HAProxy whose thread is saturated is late with every timer. What a hung agent costs then is held
-against a tarpit of as many milliseconds in the same HAProxy at the same time: there is no other 10
-ms.
+If HAProxy's thread is saturated, all its timers are late. Then the cost of a hung agent is compared
+with a tarpit of as many milliseconds in the same HAProxy at the same time, because its timers are
+equally late.
 """
 import collections
 import functools
@@ -101,7 +101,7 @@ class Load:
         return self
 
 
-# ---- agents that are none 
+# ---- fake agents 
 
 def hello_frame():
     return Frame(AGENT_HELLO, FIN, 0, 0,
@@ -191,11 +191,11 @@ def median(ms):
     return sorted(ms)[len(ms) // 2] if ms else 0
 
 
-FEW = 20        # requests that paid; below, their median says more of the machine than of HAProxy
+FEW = 20        # delayed requests; the median of fewer depends more on the machine than on HAProxy
 
 
 def judge(case, load, bypass_from=None):
-    """<bypass_from>: a time from which on HAProxy has left the agent out."""
+    """<bypass_from>: from this time on HAProxy sends no request to the agent."""
     plain = [r.ms for r in load.plain]
     base = median(plain)
     paid = [r.ms - base for r in load.rows if r.error]
@@ -210,7 +210,7 @@ def judge(case, load, bypass_from=None):
              if bypass_from else ""), flush=True)
     assert len(load.rows) >= 1000, "only %d requests" % len(load.rows)
     assert not load.failed, "failed: %s" % load.failed[:3]
-    # of few, all may have met a thread that stood still
+    # if they are few, a paused thread may have delayed all of them
     typical = median(paid) if len(paid) >= FEW else min(paid, default=0)
     assert typical <= limit, "those that paid, paid %.1f ms, limit %.1f" % (typical, limit)
     if bypass_from:
@@ -257,7 +257,7 @@ def fake(how):
     return how, case
 
 
-# ---- a HAProxy that is saturated 
+# ---- a saturated HAProxy 
 
 SATURATED = """global
     nbthread 1
@@ -290,7 +290,7 @@ BUSY, WAITERS, EACH = 64, 8, 40
 
 
 def ask(port, n, ms):
-    """<n> requests, each on a connection of its own, as a tarpit closes it."""
+    """Send <n> requests, each on its own connection, because a tarpit closes it."""
     for _ in range(n):
         with socket.create_connection(("127.0.0.1", port), 20) as s:
             start = time.monotonic()

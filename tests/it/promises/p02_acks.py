@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """p02_acks.py [-k WORD] - promise 2: every NOTIFY is ACKed.
 
-Whatever a NOTIFY holds - messages nobody knows, arguments of any type or none, counts that lie,
-bodies of every API or of noise, nothing at all - it gets one ACK with its own ids and at least one
-action, also while allocations fail. What HAProxy's specification calls an error gets a DISCONNECT
-with its status instead, behind the ACKs of what came before: counted apart, as are NOTIFYs that the
-sender gives up, which get neither.
+A NOTIFY with any contents (unknown messages, arguments of any type or none, wrong counts, bodies of
+every API, noise, or nothing) gets one ACK with its ids and at least one action, also if allocations
+fail. An error according to HAProxy's specification gets a DISCONNECT with its status instead, after
+the ACKs of earlier NOTIFYs. These are counted separately, and so are NOTIFYs that the sender
+aborts, which get neither.
 """
 import itertools
 import os
@@ -57,7 +57,7 @@ def text(path, body):
 
 
 def fixed():
-    """Payloads, each odd in one way."""
+    """Return payloads, each with one defect."""
     good = text(*BODIES[0])
     fact = {"uid": "t", "be": "llm", "srv": "s1", "st": 200, "ts": "--", "tr": 5}
     yield b""
@@ -102,7 +102,7 @@ def fixed():
 
 
 def mixed(rnd, payloads):
-    """Endlessly: one of <payloads>, some of their bytes changed, several of them, or noise."""
+    """Yield without end: one of <payloads>, some with changed bytes, several of them, or noise."""
     while True:
         how, p = rnd.random(), rnd.choice(payloads)
         if how < 0.4:
@@ -121,7 +121,7 @@ def mixed(rnd, payloads):
 
 
 class Peer:
-    """A connection and its NOTIFYs without an ACK."""
+    """A connection and its pending NOTIFYs."""
 
     def __init__(self, address, size):
         self.c, self.size, self.ids, self.owed = Raw(address), size, itertools.count(1), set()
@@ -135,7 +135,7 @@ class Peer:
         return stream, rnd.choice((1, 2, 1 << 31, (1 << 64) - 1))
 
     def frames_of(self, rnd, payload):
-        """As frames: whole, or in fragments. Some are given up half-way."""
+        """Return NOTIFYs as frames, whole or in fragments. Some are aborted half-way."""
         stream, frame = self.next_ids(rnd)
         if len(payload) + 40 <= self.size and rnd.random() < 0.8:
             self.owe(stream, frame)
@@ -167,7 +167,7 @@ class Peer:
             self.acked += 1
 
     def settle(self):
-        """Read until nothing is owed."""
+        """Read until no ACK is pending."""
         self.take(self.c.split())
         while self.owed:
             try:
@@ -224,8 +224,8 @@ def whatever_it_holds():
 
 
 def mixed_up(rnd, todo):
-    """The frames of several NOTIFYs interleaved, each NOTIFY's in order; no more than 30 NOTIFYs
-    are open at once."""
+    """Interleave the frames of several NOTIFYs, each in its order. At most 30 NOTIFYs are open at
+    once."""
     out = []
     for i in range(0, len(todo), 30):
         some = [list(t) for t in todo[i:i + 30]]
@@ -286,10 +286,10 @@ FAILING = [(1, 0), (1, 1), (2, 1), (3, 1), (1, 2), (2, 3), (4, 0)]
 
 @case
 def while_allocations_fail():
-    """Each kind of NOTIFY under each way to fail. A frame that fits a first buffer comes whole (a
-    unix socket keeps it so) and is ACKed. Of a longer one, or a part of one, somebody must keep the
-    first bytes: with no memory at all its connection may be closed, as the one that would leave
-    none for the others; the agent has not taken that NOTIFY, and counts none."""
+    """Send each kind of NOTIFY under each kind of failure. A frame that fits a first buffer arrives
+    whole (a unix socket keeps it so) and is ACKed. For a longer or partial one the agent must store
+    the first bytes. Without any memory it may close that connection, so that memory is left for the
+    others; then it has not accepted the NOTIFY and does not count it."""
     payloads = list(fixed())
     rnd = random.Random(22)
     rest = mixed(rnd, payloads)
@@ -299,7 +299,7 @@ def while_allocations_fail():
     agent.spop_address = "unix@" + os.path.join(agent.folder, "spop.sock")
     with agent as a:
         p, failures = Peer(a.spop_address, 65532), 0
-        # from the first moment on, and so long that all timers of the thread have come
+        # from the start, and long enough that all timers of the thread have expired
         a.fault.arm(1, 0)
         time.sleep(0.7)
         p.owe(1, 1)

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """p03_garbage.py [-k WORD] - promise 3: garbage kills one connection only.
 
-8 good connections send NOTIFYs at a pace (spop_load) while others send what the fuzzers have found
-to be interesting (tests/fuzz/corpus/spop_conn and serve) and 100,000 frames that chance has made or
-changed, several on a connection as long as the agent bears with it. Every NOTIFY of the good ones
-is ACKed, the agent runs on, and afterwards it has as many descriptors as before, and holds as much
-memory.
+8 good connections send NOTIFYs at a fixed rate (spop_load). Others send the inputs that fuzzers
+found (tests/fuzz/corpus/spop_conn and serve) and 100,000 random or randomly changed frames, several
+on a connection until the agent closes it. Every NOTIFY of the good ones is ACKed, the agent
+continues, and afterwards it has as many descriptors and as much allocated memory as before.
 
-Memory is counted where it is allocated (tests/tools/live_shim.c): every budget is full before the
-first round, and a round more may not make the agent hold more. Resident memory is printed and not
-judged. It follows how many arenas glibc makes for threads that meet and which holes are left in
-them. FRAMES=n for another number of frames, SEED=n for others.
+Allocations are counted by tests/tools/live_shim.c: every budget is full before the first round, and
+another round may not increase the allocated memory. Resident memory is printed and not judged,
+because it depends on the number of glibc's arenas and their fragmentation. FRAMES=n sets the number
+of frames, SEED=n their seed.
 """
 import os
 import random
@@ -36,12 +35,12 @@ SEED = int(os.environ.get("SEED", "3"))
 ROUNDS = 3
 WARM = 15000
 GOOD_RATE, GOOD_NOTIFIES = 1000, 3000
-# Of all rounds behind the first. A byte for each frame would be more; so would what one name in 8
-# of them takes.
+# Limit for all rounds after the first. A leak of a byte for each frame would be more, and so would
+# the memory of a name in one of 8 frames.
 HELD_GROWTH_MAX = 64 << 10
 CORPORA = ("spop_conn", "serve")
-# So small that fill() meets them all. Nothing expires while it does, however slow the machine is;
-# then ages are short, so that nothing of what a round opens is left when it is over.
+# So small that fill() reaches all of them. Nothing expires meanwhile, even on a slow machine. Later
+# ages are short, so that all that a round opens has expired at its end.
 SMALL = """
 index: {max_bytes: 1 MiB}
 heads: {max_bytes: 64 KiB, max_tenant_bytes: 4 KiB}
@@ -61,10 +60,10 @@ def case(f):
 
 
 class Good:
-    """spop_load on 8 connections: GOOD_NOTIFIES at their pace."""
+    """Run spop_load on 8 connections: GOOD_NOTIFIES at their rate."""
 
     def __init__(self, a):
-        # the tool's own, at its end, do not matter
+        # the tool's own timeout, at its end, does not matter
         env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
         self.p = subprocess.Popen([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address,
                                    "-c", "8", "-r", str(GOOD_RATE), "-b", "2048",
@@ -75,7 +74,7 @@ class Good:
         return self.p.poll() is None
 
     def end(self):
-        """{name: value} of its last line."""
+        """Return {name: value} of its last line."""
         out, err = self.p.communicate(timeout=HANG_SECONDS)
         assert self.p.returncode == 0, "a good connection has suffered: %s %s" % (
             out.decode(), err.decode())
@@ -86,8 +85,8 @@ class Good:
 
 
 class Frames:
-    """Frames made by chance: good ones changed a little, frames of right length with anything in
-    them, noise."""
+    """Random frames: good ones with few changes, frames of correct length with random content,
+    noise."""
 
     def __init__(self, seed):
         self.rnd, self.payloads = random.Random(seed), [p for p in fixed() if len(p) < 8000]
@@ -111,7 +110,7 @@ class Frames:
                         for _ in range(2))
 
     def made(self):
-        """A right length, and a header that is one; else anything."""
+        """Return a frame with correct length and header, and random content."""
         r = self.rnd
         body = (bytes([r.choice((0, 3, 3, 3, 1, 2, 101, 103, 77))])
                 + struct.pack(">I", r.choice((1, 1, 1, 0, 2, 3, r.getrandbits(32))))
@@ -140,7 +139,7 @@ class Bad:
         self.connections = self.sent = self.disconnects = self.resets = 0
 
     def connection(self, data):
-        """Send <data>, then end our side: the agent ends the rest in one way or the other."""
+        """Send <data>, then close our half: the agent closes the other."""
         rnd = self.frames.rnd
         self.connections += 1
         with Raw(self.a.spop_address, timeout=HANG_SECONDS) as c:
@@ -150,7 +149,7 @@ class Bad:
                     c.send(data[:at])
                     data = data[at:]
                 c.send(data)
-                if rnd.random() < 0.05:         # gone, without a word
+                if rnd.random() < 0.05:         # closed without DISCONNECT
                     c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.resets += 1
                     return
@@ -169,7 +168,7 @@ class Bad:
                 inputs = [archive.extractfile(m).read() for m in archive]
             n += len(inputs)
             for data in inputs:
-                skip = 4 if name == "spop_conn" else 0      # what the target reads as limits
+                skip = 4 if name == "spop_conn" else 0      # bytes that the target reads as limits
                 self.connection(data[skip:])
                 self.connection(hello() + data[skip:])
                 self.connection(hello() + notify(1, data[:60000])
@@ -177,8 +176,8 @@ class Bad:
         return n
 
     def chance(self, taken, good):
-        """Frames until the agent has looked at <taken> of them and <good> is done. Returns how many
-        it has looked at."""
+        """Send frames until the agent has read <taken> of them and <good> is done. Returns the
+        number that it has read."""
         before, looked = self.a.metrics()["kvroute_spop_frames_total"], 0
         while looked < taken or good.runs():
             for _ in range(100):
@@ -190,7 +189,7 @@ class Bad:
 
 
 def fill_all(a):
-    """Every budget is full once, and then nothing is open."""
+    """Fill every budget once, then wait until nothing is open."""
     with a.client(65532) as c:
         for turn in range(20):
             fill(c, "f%d" % turn, range(300))
@@ -204,7 +203,7 @@ def fill_all(a):
 
 
 def held(a):
-    """Bytes that the agent holds, once nothing is open."""
+    """Return the bytes that the agent has allocated, once nothing is open."""
     idle = lambda m: m["kvroute_ledger_open_requests"] == 0 and m[
         "kvroute_slices_waiting_bytes"] == 0
     wait_for("requests and slices to be over", 20, lambda: idle(a.metrics()))

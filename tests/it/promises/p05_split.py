@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """p05_split.py [-k WORD] - promise 5: split anywhere.
 
-One session - HELLO, NOTIFYs whole and in interleaved fragments, one given up, DISCONNECT - is sent
-again and again, each time in other pieces; the agent's replies must be the same bytes. The unit
-tests and fuzz targets do this for the codec; here it is the process behind a real socket. Over a
-unix socket the kernel says when the agent has read a piece (SIOCOUTQ), so that each piece is a read
-of its own; over TCP pieces may meet again on the way.
+One session (HELLO, NOTIFYs whole and in interleaved fragments, an aborted one, DISCONNECT) is sent
+repeatedly, each time in other pieces. The agent's replies must be the same bytes. The unit tests
+and fuzz targets do this for the codec; this is the process with a real socket. Over a unix socket
+the kernel reports when the agent has read a piece (SIOCOUTQ), so each piece is a separate read;
+over TCP pieces may be joined on the way.
 
-Every session finds the agent as the one before did: the prompts are known from the first one on,
-and each request is reported as done. Only txn.us, the time the answer took, is taken out before
-replies are compared.
+Every session meets the agent in the same state: the prompts are known after the first one, and each
+request is reported as done. Only txn.us, the time of the answer, is removed before replies are
+compared.
 """
 import array
 import fcntl
@@ -28,7 +28,7 @@ from raw import *  # noqa: E402,F403
 from spop_client import ABORT, Reader  # noqa: E402
 
 CASES = []
-# No two loads alike: among equals it would be each one's turn.
+# All loads differ, because servers of equal load would take turns.
 UNEVEN = "lb/1;s1=1,3,0,1;s2=1,0,0,1;s3=1,1,0,1;s4=1,2,0,1"
 STEADY = "policy: {rule: cache_aware, penalty_failure: 0}"
 
@@ -47,7 +47,7 @@ def done(uid):
 
 
 def interleaved(*streams):
-    """Fragments of several NOTIFYs, one of each in turn."""
+    """Interleave fragments of several NOTIFYs, one of each in turn."""
     out = []
     for i in range(max(map(len, streams))):
         out += [s[i] for s in streams if i < len(s)]
@@ -55,7 +55,7 @@ def interleaved(*streams):
 
 
 def session():
-    """The frames of HAProxy's side, every kind there is."""
+    """Return the frames of HAProxy's side, of every kind."""
     given_up = fragments(31, route("p31", "given up " * 20), 120)[:-1]
     return [
         hello(),
@@ -105,7 +105,7 @@ def frames_of(data):
 
 
 def without_time(frame):
-    """<frame> with the value of txn.us cut out; all other bytes stay as they came."""
+    """Return <frame> without the value of txn.us; all other bytes are unchanged."""
     f = parse(frame)
     if f.kind != 103:
         return frame

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """p06_writes.py [-k WORD] - promise 6: one write per frame.
 
-tests/tools/write_shim.c notes each write of the agent to a socket. HELLO, an ACK, a DISCONNECT of
-any reason: one write each. NOTIFYs that come together may be answered together, so there may be
-fewer writes than frames, and never more; and where a write ends, a frame ends.
+tests/tools/write_shim.c records each write of the agent to a socket. HELLO, an ACK and a DISCONNECT
+of any reason take one write each. NOTIFYs that arrive together may be answered together, so there
+may be fewer writes than frames, but never more. Each write ends at the end of a frame.
 """
 import mmap
 import os
@@ -47,7 +47,7 @@ class Writes:
         return wait_for("writes to return", 10, lambda: self.returned(start))[0]
 
     def returned(self, start):
-        """None: the peer has the bytes, but the writer has not yet learned of it."""
+        """Return None if the peer has the bytes but write() has not returned yet."""
         rows = [struct.unpack_from("=qqq", self.map, 8 + 24 * i) for i in range(start, self.n())]
         return None if any(r[2] == 0 for r in rows) else (rows, )
 
@@ -70,7 +70,7 @@ def ends_of(sizes):
 
 
 def check(rows, frames, what, exact=True):
-    """<rows> wrote <frames>: as many (or, unless <exact>, not more), each whole."""
+    """Check that <rows> wrote <frames>, each whole: one write each, or fewer unless <exact>."""
     asked = [r[1] for r in rows]
     equal([r[2] for r in rows], asked, what + ": bytes the socket took")
     equal(sum(asked), sum(len(f) for f in frames), what + ": bytes")
@@ -116,14 +116,14 @@ class Session:
         self.fd = None      # of the agent's end
 
     def ask(self, what, data, want, exact=True):
-        """Send <data>; frames of the kinds <want> come, each written at once."""
+        """Send <data> and expect frames of the kinds <want>, each in one write."""
         self.c.send(data)
         got = self.c.frames(len(want))
         equal(kinds(got), want, what)
         rows = self.a.writes.since(self.at)
         self.at += len(rows)
         self.fd = rows[0][0] if self.fd is None else self.fd
-        # at its end the agent has its opener remove a socket, by another
+        # at its end the agent writes to its opener, too, which removes socket files
         rows = [r for r in rows if r[0] == self.fd]
         self.frames, self.written = self.frames + len(got), self.written + check(
             rows, got, what, exact)
@@ -192,7 +192,7 @@ def one_write_for_each_frame():
 
 @case
 def answers_together_end_where_frames_end():
-    """NOTIFYs in bursts of 1 to 200 on 8 connections at a time, of two threads."""
+    """Send NOTIFYs in bursts of 1 to 200 on 8 connections at a time to two threads."""
     rnd, frames, writes, largest = random.Random(6), 0, 0, 0
     bodies = [chat("%d words " % i * (5 + 40 * i)) for i in range(8)]
     with Watched(threads=2) as a:
@@ -224,7 +224,7 @@ def answers_together_end_where_frames_end():
                 groups.setdefault(r[0], []).append(r)
             equal(len(groups), len(conns), "descriptors written to")
             todo = list(by_bytes.values())
-            # which connection it was: the one whose frames fit
+            # find the connection by its frames
             for fd, group in groups.items():
                 fits = [g for g in todo if sum(map(len, g)) == sum(r[2] for r in group)
                         and not ends_of(r[2] for r in group) - ends_of(map(len, g))]

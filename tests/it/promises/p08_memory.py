@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """p08_memory.py [-k WORD] - promise 8: memory never passes its budgets.
 
-Each thing that grows with use is made to grow far beyond its budget, in an agent whose budgets are
-small, while resident memory and the agent's own figures are sampled. No figure may ever be above
-its budget, resident memory at most 1.15 times the sum and 32 MiB on top, and once all is full the
-agent holds no more (counted where it allocates, tests/tools/live_shim.c: resident memory also
-follows glibc's arenas, and these how threads happened to meet).
+In an agent with small budgets, each structure that grows with use is driven far beyond its budget,
+while resident memory and the agent's own figures are sampled. No figure may exceed its budget, and
+resident memory may reach 1.15 times the sum plus 32 MiB. Once all budgets are full, the agent must
+not allocate more. Allocations are counted by tests/tools/live_shim.c, because resident memory also
+depends on glibc's arenas and thus on the scheduling of threads.
 """
 import os
 import re
@@ -26,8 +26,8 @@ from spop_client import SpopClient, SpopError  # noqa: E402
 
 MIB = 1 << 20
 PROGRAM_BYTES = 32 * MIB        # code, libraries, threads
-SLACK = 1.15                    # what an allocator adds to what it is asked for
-GROWTH_BYTES = 64 << 10         # of what is held: half a byte for each NOTIFY of the longest case
+SLACK = 1.15                    # overhead of an allocator
+GROWTH_BYTES = 64 << 10         # allocated: half a byte for each NOTIFY of the longest case
 CASES = []
 
 
@@ -37,7 +37,7 @@ def case(f):
 
 
 class Small(Agent):
-    """Every budget at or near the least that can be set, but for <more>."""
+    """Set every budget to about its minimum, except those in <more>."""
 
     def __init__(self, index="8MiB", more="", **kw):
         super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", live=True, **kw)
@@ -144,8 +144,8 @@ def ten_times_the_index():
 
 
 def half_frames(a, n, size):
-    """<n> connections that have shaken hands and sent the first <size> bytes of a longer frame;
-    those that are still there."""
+    """Open <n> connections that complete HELLO and send the first <size> bytes of a longer frame.
+    Returns those that are still open."""
     conns = []
     for i in range(n):
         try:
@@ -161,7 +161,7 @@ def half_frames(a, n, size):
 
 
 def looked(client, uid, text):
-    """Return how often <uid> was sent until it was decided; None: still answered with overload."""
+    """Return how often <uid> was sent until it was decided; None: the answer is still overload."""
     for times in range(1, 1000):
         if client.notify("route", request(uid, chat(text)))["txn.why"] != "overload":
             return times
@@ -228,8 +228,8 @@ def all_that_can_be_filled():
             k, w.most[k], fixed[k]) for k in fixed), w.rss / MIB,
                  (SLACK * a.sum() + PROGRAM_BYTES) / MIB, held))
         w.judge(a.sum())
-        # a connection may meet a thread that has worked for none before, and takes its scratch
-        # once: a leak grows each time, so the least growth tells
+        # a thread allocates its scratch with its first request, and a leak grows each time: so the
+        # least growth is checked
         flat(*min(zip(held, held[1:]), key=lambda x: x[1] - x[0]), "after one more time")
 
 
@@ -254,8 +254,8 @@ def lost_datagrams_are_counted():
 
 @case
 def the_manual_has_them_all():
-    """Keys and defaults of its table, and the sum, as the program prints them; and no budget in
-    bytes that is not there."""
+    """The table's keys, defaults and sum equal those that the program prints, and it lists every
+    budget in bytes."""
     with open(os.path.join(TOP, "doc/kvroute.8")) as f:
         section = re.search(r"(?s)\.Sh MEMORY\n(.*?)\n\.Sh ", f.read()).group(1)
     table = dict(re.findall(r"(?m)^\.It [^.].* Ta Ic (\S+) Ta (.+)$", section))

@@ -2,10 +2,10 @@
 """p10_work.py [-k WORD] - promise 10: the cost of a request is bounded for any text; with a real
 HAProxy, next to good requests.
 
-Hostile bodies are 240 KB of random letters that nobody sent before, as conversations of a model in
-token mode. Nothing here is timed: what counts is that the work of each was cut short, which the
-agent counts in steps, and that each good one beside them was decided in whole. How long they wait
-is "make bench-attack" (tests/bench/attack.py). The last line is "N passed, N failed".
+Hostile bodies are 240 KB of new random letters, as conversations of a model in token mode. Nothing
+is timed here: the work of each hostile request must be limited, which the agent counts in steps,
+and each good request must be decided completely. Their delay is measured by "make bench-attack"
+(tests/bench/attack.py). The last line is "N passed, N failed".
 """
 import http.client
 import json
@@ -52,12 +52,12 @@ def good(rng, n=4000):
 
 
 class Attacked(Fleet):
-    """A fleet whose model "m" has a tokenizer and a template: those named, or the small ones of the
-    tests."""
+    """A fleet whose model "m" has a tokenizer and a template: the named ones, or the small ones of
+    the tests."""
 
     def __init__(self, tokenizer_file=None, template_file=None, **kw):
-        # the stub engine counts tokens in its own way, and a kind that differs would leave token
-        # mode
+        # the stub engine counts tokens differently, and a kind of body whose counts differ would
+        # leave token mode
         without = lambda text: edited(text, ',"ptok":"%[var(txn.ptok)]"', "")
         super().__init__(engine_options=FAST, edit=without, **kw)
         models = os.path.join(self.folder, "models")
@@ -71,7 +71,7 @@ class Attacked(Fleet):
                            "chat_template: t.jinja}]" % models)
 
     def ask(self, text, connection=None):
-        """Headers of the answer in lower case, and its status."""
+        """Return the headers of the answer in lower case, and its status."""
         c = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         c.request("POST", "/v1/chat/completions", text, {"content-type": "application/json"})
         r = c.getresponse()
@@ -120,7 +120,7 @@ def hostile_text_is_cut_short_and_good_text_is_not():
 
 @case
 def the_next_one_goes_on_from_there():
-    """Twice the same conversation: of the second the beginning is known, and more of it becomes
+    """Send the same conversation twice: the beginning of the second is known, so more of it becomes
     pages."""
     with Attacked(processing="20s") as f:
         rng = random.Random(time.time_ns())

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """p14_canary.py [-k WORD] - promise 14: no text and no token of a prompt leaves the process.
 
-Words that are nowhere else go in with prompts of every kind, tenants, salts and headers, through a
-real HAProxy and by hand, at log level debug; once with models in text mode, once with tokenizers
-and a chat template. Then they are searched for: in the log, in all that the agent sent over its
-sockets (as many bytes as it says it sent), in every page of its HTTP listener, in kvroutectl's
-output, in files (one of them a recording of the traffic), in its environment; and in all memory it
-may write to, where nothing of them may be left 2 s after the last request: no text, and no run of
-token ids, neither those that a client sent nor those that the words became. The segment cache is no
-exception: it keeps ids in a form that only the text itself opens.
+Unique words are sent in prompts of every kind, tenants, salts and headers, through a real HAProxy
+and directly, at log level debug; once with models in text mode, once with tokenizers and a chat
+template. Then the test searches for them in the log, in all bytes that the agent sent over its
+sockets (compared with the agent's own count), in every page of its HTTP listener, in the output of
+kvroutectl, in files (one of them a recording of the traffic) and in its environment. Its writable
+memory must not contain them 2 s after the last request, neither as text nor as a run of token ids,
+whether a client sent the ids or the agent made them. This includes the segment cache, because it
+stores ids in a form that only the text itself can decrypt.
 """
 import json
 import os
@@ -30,21 +30,21 @@ from fleet import edited  # noqa: E402
 from pf_threats import Fed, words  # noqa: E402
 from spop_client import SpopClient  # noqa: E402
 
-# and what the kernel keeps a process waiting that only sleeps, ten times: so many timers may be in
-# a row
+# plus ten times the delay of a process that only sleeps, because up to ten timers may follow one
+# another
 WIPED_SECONDS = 2
 WORDS = {"text": "Zq7cnryTextW4", "image": "Zq7cnryImageW4", "tool": "Zq7cnryToolW4",
          "tenant": "Zq7cnryTenantW4",
          "salt": "Zq7cnrySaltW4", "header": "Zq7cnryHeaderW4", "user": "Zq7cnryUserW4",
          "line": "Zq7cnryLineW4"}
-# token ids; they come as digits, and may be kept as numbers
+# token ids; they arrive as digits, and may be stored as numbers
 IDS = list(range(1913770021, 1913770021 + 7 * 300, 7))
 NEEDLES = {k: [w.encode(), w.encode("utf-16-le")] for k, w in WORDS.items()}
 NEEDLES["ids"] = [str(i).encode()
                   for i in IDS[9:200:38]] + [i.to_bytes(4, "little") for i in IDS[9:200:38]]
 # of tests/data/tok, by the model's name
 TOKENIZERS = {"m": "llama.tokenizer.json", "plain": "small.tokenizer.json"}
-RUN = 8                     # ids in a row, as 32-bit words: so many of one word are no chance
+RUN = 8                     # ids in a row, as 32-bit words: too many of one word to be chance
 
 
 def id_runs():
@@ -73,7 +73,7 @@ def case(f):
 
 
 def hits(data):
-    """{kind: how often it is in <data>}, of those that are."""
+    """Return {kind: number of occurrences in <data>}, without zeros."""
     data = data.encode() if isinstance(data, str) else data
     if not any(c in data for c in COMMON):
         return {}
@@ -152,7 +152,7 @@ class Wire:
 
 
 class Tapped(Fed):
-    """Tenants and models come from headers, so that words can come in with them."""
+    """Take tenants and models from headers, so that they can carry words."""
 
     def __init__(self, **kw):
         super().__init__(edit=lambda text: edited(text, "    unique-id-format",
@@ -180,7 +180,7 @@ class Tapped(Fed):
 
 
 def prompts():
-    """Paths and bodies of all kinds that carry a word."""
+    """Return paths and bodies of all kinds that carry a word."""
     w = WORDS
     text = " ".join([w["text"], words("p", 40)] * 12)
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + w["image"] * 30}}
@@ -302,7 +302,7 @@ def noise(f):
 
 
 def wiped(pid):
-    """Seconds from now until a look at the memory began that found nothing."""
+    """Return the seconds until the first search of the memory that found no word."""
     start, late = time.monotonic(), Late()
     try:
         while True:
@@ -418,7 +418,7 @@ def in_memory(f):
     half = SpopClient(f.wired)
     frame = b"".join(w.encode()
                      for w in WORDS.values()) + b"".join(NEEDLES["ids"] + NEEDLES["runs"])
-    # half of a NOTIFY: it must be held
+    # half of a NOTIFY: the agent must keep it
     half.send_raw((9000).to_bytes(4, "big") + b"\3\0\0\0\1\1\1" + frame)
     feed = socket.create_connection(("127.0.0.1", f.feed_port), 5)
     feed.sendall(b'{"uid":"' + WORDS["line"].encode())                         # and half of a line

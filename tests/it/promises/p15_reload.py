@@ -2,10 +2,9 @@
 """p15_reload.py [-k WORD] - promise 15: a reload of the agent loses no decision, and keeps the
 tree.
 
-20 SIGHUPs under load. Good configurations are taken; bad ones, of every kind there is, are refused
-with file, line and column in the log, and what was in force stays. No request fails, none goes
-without an answer of the agent, and the share of the prompts that is found cached is after it what
-it was before.
+20 SIGHUPs under load. Valid configurations are applied. Invalid ones of every kind are rejected
+with file, line and column in the log, and the previous configuration stays. No request fails, each
+gets an answer of the agent, and the cached share of the prompts is the same before and after.
 """
 import os
 import re
@@ -23,7 +22,7 @@ LIMIT = "kvroute_spop_buffer_limit_bytes"
 REQUESTS = 40           # between two reloads, at least
 SLACK = 0.02
 
-# What makes a file bad, and the text that the mistake is at; None: of no line.
+# A mistake in a file, and the text at its place; None: it has no line.
 BAD = [
     ("colour: red", "colour"),
     ("policy: {rule: no_such_rule}", "no_such_rule"),
@@ -37,20 +36,20 @@ BAD = [
 
 
 def put(f, n, more=""):
-    """A configuration that shows in the metrics that it is in force: <n> MiB of buffers."""
+    """Return a configuration that is visible in the metrics: <n> MiB of buffers."""
     f.spop_more, f.agent_conf = "max_bytes: %d MiB" % n, more
     text = f.agent_yaml()
     return f.write("kvroute.yaml", text), text
 
 
 def place(text, mistake):
-    """Line and column, from 1, of the last <mistake> of <text>."""
+    """Return line and column, from 1, of the last <mistake> in <text>."""
     at = text.rindex(mistake)
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def reload(f, outcome):
-    """The log lines it made."""
+    """Return the log lines of the reload."""
     start = os.path.getsize(os.path.join(f.folder, "agent.log"))
     f.processes["agent"].send_signal(signal.SIGHUP)
     return wait_for("the log to say \"%s\"" % outcome, 30,
@@ -118,7 +117,7 @@ def twenty_reloads_under_load():
 
 
 def a_file_that_is_gone():
-    """Not there, and then not to be read: refused, and the next good one is taken."""
+    """A missing file and an unreadable one are rejected, and the next valid one is applied."""
     with Fleet(engine_options=FAST) as f:
         good(f, 300)
         path = os.path.join(f.folder, "kvroute.yaml")

@@ -2,10 +2,10 @@
 """p16_restart.py [-k WORD] - promise 16: after a restart with a snapshot, at least 95 % of the hit
 share is back at once.
 
-A real HAProxy, three stub engines, prompts of which each is asked once in a pass, so that nothing
-comes back by being asked again, and as many are judged on a slow machine. And what else an operator
-relies on: a kill in the midst of writing leaves a file that loads, a broken file or a full disk is
-told and stops nothing, no key no snapshot. The last line is "N passed, N failed".
+A real HAProxy and three stub engines. Each prompt is sent once in a pass, so that a hit comes only
+from the snapshot, and a slow machine judges as many. Other properties that an operator relies on: a
+kill while writing leaves a file that loads; a damaged file or a full disk is logged and stops
+nothing; without a key no snapshot is written. The last line is "N passed, N failed".
 """
 import concurrent.futures
 import glob
@@ -33,7 +33,7 @@ def case(f):
 
 
 def prompt(i):
-    """A system prompt of eight, 1 KB, and 3 KB of its own."""
+    """Return a prompt: one of eight system prompts, 1 KB, and 3 KB of its own."""
     def words(seed, n):
         rng = random.Random(seed)
         return " ".join("%x" % rng.getrandbits(40) for _ in range(n))
@@ -105,7 +105,7 @@ def hit_share_is_back():
 
 @case
 def without_a_snapshot_it_is_not():
-    """That the case above can fail."""
+    """Show that the case above can fail."""
     with Kept() as f:
         f.share(range(40))
         f.end("agent")
@@ -128,7 +128,7 @@ def written_while_requests_run():
         off = [k for k, v in m.items() if k.startswith("kvroute_sandbox{") and v != 1
                and "landlock" not in k]
         assert not off or "sandbox off" in f.log(), "gaps in the sandbox: %r" % off
-        # the directory is open, its name does not count
+        # the directory is open, so its name does not matter
         os.rename(f.snapshots, f.snapshots + "-away")
         n = f.metrics()["kvroute_snapshot_written_total"]
         wait_for("one more", 10, lambda: f.metrics()["kvroute_snapshot_written_total"] > n)

@@ -2,16 +2,17 @@
 """p17_haproxy_reload.py [-k WORD] - promise 17: a reload of HAProxy is smooth.
 
 HAProxy in master-worker mode gets SIGUSR2 ten times under load, as in production: clients that keep
-their connections and others that do not, streams among them. No request fails, none meets an error
-of the SPOE filter, each old worker is gone soon after its last stream, and the agent keeps nothing
-of it: no connection, none in CLOSE_WAIT, no open request.
+their connections and others that do not, some with streams. No request fails, none has an error of
+the SPOE filter, and each old worker ends soon after its last stream. The agent keeps nothing of it:
+no connection, none in CLOSE_WAIT, no open request.
 
-A worker that is to stop closes idle connections at once, and a client may just be asking on one: it
-has to ask again, as clients do, unless there is "option idle-close-on-response". Both ways are seen
-here.
+A stopping worker closes idle connections at once, and a client may just be sending a request on
+one. It must send it again, as clients do, unless "option idle-close-on-response" is set. Both cases
+are tested.
 
-What the ring of an old worker holds is lost with it (measured on 2.6, 3.0 and 3.2), so the ledger
-closes those requests by ledger.max_silence; over UDP nothing is lost, and nothing has to be closed.
+Log lines in the ring of an old worker are lost with it (measured on 2.6, 3.0 and 3.2), so the
+ledger closes those requests after ledger.max_silence. Over UDP no line is lost, and the ledger has
+nothing to close.
 """
 import os
 import signal
@@ -24,7 +25,7 @@ sys.dont_write_bytecode = True
 from traffic import TEXTS, Fleet, Traffic, main, wait_for, warm  # noqa: E402
 from fleet import edited  # noqa: E402
 
-# one that an agent keeps stays for the filter's "timeout idle", a minute
+# a connection that an agent keeps open lasts for the filter's "timeout idle", a minute
 OLD_WORKER_SECONDS = 30
 SILENCE_MS = 1500
 REQUESTS = 30           # between two reloads, at least
@@ -41,7 +42,7 @@ def workers(f):
 
 
 def reload(f):
-    """Seconds until the old worker is gone; there is a new one meanwhile."""
+    """Return the seconds until the old worker has ended; a new one runs meanwhile."""
     old = workers(f)
     start = time.monotonic()
     f.processes["haproxy"].send_signal(signal.SIGUSR2)
@@ -51,7 +52,7 @@ def reload(f):
 
 
 def close_wait(f):
-    """Connections at the agent's ports whose other side has closed, and it has not."""
+    """Return the connections at the agent's ports that only the peer has closed."""
     ours = {"%04X" % p for p in (f.agent_port, f.feed_port, f.metrics_port)}
     with open("/proc/%d/net/tcp" % f.processes["agent"].pid) as g:
         rows = [line.split() for line in g][1:]
@@ -69,8 +70,8 @@ def closed(m):
 
 
 def under_load(f, feed, reloads):
-    """Log lines that did not reach the agent, why requests were closed without one, and how many
-    were asked again."""
+    """Return the number of log lines that did not reach the agent, the reasons why requests were
+    closed without one, and the number of requests sent again."""
     kept, fresh = Traffic(f, clients=CLIENTS // 2,
                           tokens=10), Traffic(f, clients=CLIENTS // 2, tokens=10, keep=False)
     long = Traffic(f, clients=2, stream=1, tokens=70)
@@ -83,7 +84,7 @@ def under_load(f, feed, reloads):
             kept.wait(REQUESTS)
             gone.append(reload(f))
             waiting = max(waiting, close_wait(f))
-        # what the last old worker has left is closed while others ask
+        # requests of the last old worker are closed while others are sent
         last = time.monotonic() + SILENCE_MS / 1000 + 2
         wait_for("the load to go on", 60, lambda: time.monotonic() > last)
         kept.wait(REQUESTS)

@@ -2,15 +2,17 @@
 """p18_slow.py [-k WORD] - promise 18: slow and half-open peers cannot block the agent; and
 promise 19, overload.
 
-500 connections that say nothing (half of them not even HELLO) and 100 that send a byte a second,
-beside 8 good ones: the good ones' p99 stays below twice what it is without them, measured in the
-same run in turns, best round against best round. All are ended within their timeout; so are peers
-that do not read their ACKs, whose bytes stay within a bound; a peer that has closed its half is
-ended at once. The last line but one is "bench slow_peers key=value ...".
+500 silent connections (half of them without HELLO) and 100 that send a byte a second run beside 8
+good ones. The p99 of the good ones must stay below twice the value without the others. Both are
+measured in turn in the same run, and the best rounds are compared. All slow connections are closed
+after their timeout. So are peers that do not read their ACKs, and their pending bytes are bounded.
+A peer that has closed its half is closed at once. The last line but one is
+"bench slow_peers key=value ...".
 
-What waited too long is answered "overload": the agent is stopped for a time while requests come, so
-nothing depends on how fast the machine is. tests/unit/loop/test_overload.c has the same against a
-clock in memory, tests/bench/overload.py against the real one.
+A request that waited too long gets why=overload. The agent is stopped for a time while requests
+arrive, so the result does not depend on the speed of the machine.
+tests/unit/loop/test_overload.c tests the same with a clock in memory, tests/bench/overload.py with
+the real one.
 """
 import contextlib
 import os
@@ -32,15 +34,14 @@ from raw import *  # noqa: E402,F403
 from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO  # noqa: E402
 
 IDLE, TRICKLING = 500, 100
-# Short and many: the machine stands still now and then, and the best round of a side is one in
-# which it did not.
+# Short and many rounds: the machine pauses now and then, and the best round is one without a pause.
 ROUND_S, ROUNDS, ROUNDS_MOST = 0.5, 6, 40
 RATIO = 2.0
-# From a timeout to the descriptor: a sweep each quarter of a second, and a second for the peer to
-# see the DISCONNECT.
+# Time from a timeout to the closed descriptor: a sweep each quarter of a second, and a second for
+# the peer to read the DISCONNECT.
 BEHIND_S = 1.5
-# What is left to a machine that has other work, beside ten times of what it keeps a sleeping
-# program waiting: so many timers and turns may be in a row.
+# Margin for a busy machine, plus ten times the delay of a sleeping program, because so many timers
+# and turns may follow one another.
 SLACK_S = 2.5
 CASES = []
 
@@ -51,7 +52,7 @@ def case(f):
 
 
 def load(a, seconds):
-    """8 good connections for a while: the last line of spop_load."""
+    """Run 8 good connections. Returns the last line of spop_load."""
     p = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address, "-c", "8",
                         "-r", "2000", "-b", "4096", "-w", "8",
                         "-t", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -64,8 +65,8 @@ def load(a, seconds):
 
 
 class Trickle(threading.Thread):
-    """A byte a second on each of <conns>, evenly spread, until end(). A connection that is ended is
-    let be."""
+    """Send a byte a second on each of <conns>, evenly spread, until end(). Closed connections are
+    ignored."""
 
     def __init__(self, conns, data):
         super().__init__(daemon=True)
@@ -196,8 +197,7 @@ def silent_and_slow_ones_are_ended():
             ends = [[parse(f) for f in c.rest()] for c in crowd.all()]
             polite = sum(bool(e) and e[-1].kind == AGENT_DISCONNECT
                          and e[-1].items()["status-code"] == 2 for e in ends)
-            # one of those by the byte may have been written to behind our end, and then sees a
-            # reset
+            # one of those by the byte may have been written to after our end, and then sees a reset
             assert polite >= IDLE / 2, "%d got a DISCONNECT that says timeout" % polite
             crowd.close()
         took = returned - opened
@@ -210,9 +210,9 @@ def silent_and_slow_ones_are_ended():
 
 
 class Push:
-    """Write to each of <conns> and read nothing: <data> once, or over and over, until none takes
-    more for half a second and <enough>(metrics of the agent) is true. A connection that is ended
-    meanwhile is let be. <sent>: bytes. <rss>: the agent's largest resident memory meanwhile."""
+    """Write <data> to each of <conns> and do not read: once, or repeatedly, until none accepts more
+    for half a second and <enough>(metrics of the agent) is true. Closed connections are ignored.
+    <sent>: bytes. <rss>: the agent's largest resident memory meanwhile."""
 
     def __init__(self, a, conns, data, once, enough):
         self.sent, self.rss, self.data, self.once = 0, 0, data, once
@@ -271,7 +271,7 @@ def who_does_not_read_is_not_read_from():
         stopped, m, grown = time.time(), a.metrics(), p.rss - before
         assert m[PAUSED] - m0[PAUSED] >= n, "not all were stopped reading from"
         answered = m["kvroute_spop_sent_bytes_total"] - m0["kvroute_spop_sent_bytes_total"]
-        # having closed its half makes none of them harder to be rid of, nor may it keep us awake
+        # a closed half must not delay the end of any of them, nor keep the agent awake
         for c in peers[::2]:
             try:
                 c.sock.shutdown(socket.SHUT_WR)
@@ -379,7 +379,7 @@ def states(a):
 
 @contextlib.contextmanager
 def not_running(a):
-    """The agent's threads are all stopped, for as long as this is."""
+    """Stop all threads of the agent within the block."""
     os.kill(a.pid, signal.SIGSTOP)
     try:
         wait_for("the agent to stop", 10, lambda: states(a) == {"T"})
@@ -389,17 +389,17 @@ def not_running(a):
 
 
 def waits(a):
-    """Wait until every thread of the agent sleeps, and then longer than REST_US of worker.c: it
-    has had nothing to do."""
+    """Wait until every thread of the agent sleeps, and then longer than REST_US of worker.c, so
+    that the agent counts as idle."""
     wait_for("the agent to have nothing to do", 10, lambda: "R" not in states(a))
     time.sleep(0.001)
 
 
 def stopped(a, conns, each, seconds):
-    """<each> NOTIFYs on each of <conns> while the agent is stopped, for <seconds> after the last:
-    (how many were hurried, how many told "overload", seconds from the first byte to the last
-    answer). Then one more on each connection, which must be decided: they come in groups of FEW,
-    each to an agent that had nothing to do, so none of them can have waited too long."""
+    """Send <each> NOTIFYs on each of <conns> while the agent is stopped, until <seconds> after the
+    last. Returns the number of hurried answers, that of "overload" answers, and the seconds from
+    the first byte to the last answer. Then one more NOTIFY on each connection must be decided.
+    These come in groups of FEW, each to an idle agent, so none of them can have waited too long."""
     before = a.metrics()
     peers = open_peers(a, conns)
     with not_running(a):
@@ -426,13 +426,13 @@ def stopped(a, conns, each, seconds):
 
 @case
 def late_requests_get_overload():
-    """The agent does not run while requests come: only the kernel knows how long they waited. All
-    but the first 16 are older than the bound and are told so; those of after are decided, and so
-    are those that are few.
+    """The agent does not run while requests arrive: only the kernel knows how long they waited. All
+    but the first 16 are older than the bound and get "overload". Later requests are decided, and so
+    are small groups.
 
-    A thread that the kernel stops for a moment, just when it looks which sockets are ready, takes
-    that for having had nothing to do, and the next 16 are not refused either: up to half may be
-    let through. tests/unit/loop/test_overload.c counts exactly."""
+    If the kernel pauses a thread just when it polls its sockets, the thread takes that for an idle
+    time, and the next 16 are not rejected either. So up to half may be decided.
+    tests/unit/loop/test_overload.c counts exactly."""
     with Agent(threads=1, processing=None) as a:
         for conns, each in ((8, 20), (64, 20), (1, 100)):
             n = conns * each
@@ -492,8 +492,8 @@ def a_drain_reads_pending_data():
 
 @case
 def who_asks_much_does_not_delay_others():
-    """One connection with 60 long requests and seven with one each, all at once: these are answered
-    before it is read from twice."""
+    """One connection sends 60 long requests and seven send one each, all at once: the seven are
+    answered before the one is read from a second time."""
     with Watched(threads=1) as a:
         peers = open_peers(a, 8)
         start = a.writes.n()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """p20_scarce.py [-k WORD] - promise 20: the agent survives the lack of memory and descriptors.
 
-Memory: a story that touches everything an agent does in a day is told again and again, each time
-with another one of its allocations failing (tests/tools/fault_shim.c), until a telling meets no
-failure. In each: no crash; every NOTIFY is ACKed, or the one connection that could not be had is
-closed, and opened anew; afterwards the agent answers as ever, and SIGTERM ends it with 0. STRIDE=n
-tells only every n-th, beginning with n chosen ones; "make test-long" has STRIDE=1.
+Memory: a story that uses every part of the agent is repeated, each time with another of its
+allocations failing (tests/tools/fault_shim.c), until a run meets no failure. In each run the agent
+does not crash. Every NOTIFY is ACKed, or its connection is closed for lack of memory and opened
+again. Afterwards the agent answers as before, and SIGTERM ends it with 0. STRIDE=n runs only every
+n-th, after n selected ones; "make test-long" has STRIDE=1.
 """
 import itertools
 import os
@@ -54,7 +54,7 @@ def case(f):
 
 
 class Story:
-    """All an agent does, over one SPOP connection that may be lost."""
+    """Use every part of an agent, over one SPOP connection that may be lost."""
 
     def __init__(self, agent):
         self.agent, self.client, self.closed, self.unanswered = agent, None, 0, 0
@@ -69,8 +69,8 @@ class Story:
         raise AssertionError("three connections were refused")
 
     def ask(self, messages, **how):
-        """Messages of one NOTIFY; its variables. A connection that is closed on the way is opened
-        anew, once."""
+        """Send the messages of one NOTIFY and return its variables. If the connection is closed
+        meanwhile, it is opened again, once."""
         for _ in range(2):
             if self.client is None:
                 self.connect()
@@ -115,7 +115,7 @@ class Story:
         self.ask([("route", request("other", chat("more " * 90), pool="other"))])
 
     def half_a_frame(self):
-        """Of one connection, while others are served."""
+        """Send one frame in two parts, with a request on another connection between them."""
         frame = Frame(NOTIFY, FIN, 1, 1,
                       message("route", request("half", chat("half " * 900)))).encode()
         for _ in range(2):
@@ -225,8 +225,8 @@ def each_allocation_of_a_day_fails_once():
 
 @case
 def no_memory_for_a_while():
-    """Nothing at all can be had: the connections there are get their answers, and all is well once
-    it is over."""
+    """Without any memory, existing connections get their answers, and afterwards the agent works
+    as before."""
     with Agent(fault=True, threads=1) as a, a.client() as c:
         before = c.notify("route", request("before", chat("before " * 90)))
         assert before["txn.server"], before
@@ -350,8 +350,8 @@ def descriptors_run_out():
 
 @case
 def a_start_with_few_descriptors():
-    """From 4 on: refused with a sentence, or up and serving on each address. The sentence has the
-    remedy."""
+    """With limits from 4 descriptors on, the start fails with a sentence that names the remedy, or
+    the agent serves on each address."""
     refused, first, remedies = 0, None, 0
     for n in range(4, 60):
         a = Agent(threads=2, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
@@ -408,8 +408,8 @@ def start(at):
 
 @case
 def each_allocation_of_a_start_fails_once():
-    """But those of libseccomp: 2.5.4 frees twice when it gets no memory within seccomp_load().
-    sandbox_seccomp.c sees to it that there is some before it calls."""
+    """Except allocations of libseccomp: 2.5.4 frees twice if memory runs out in seccomp_load().
+    sandbox_seccomp.c checks that memory is available before it calls."""
     told = refused = ran = 0
     for at in itertools.chain(range(1, 9), itertools.count(9, START_STRIDE)):
         status, failed, seen, log = start(at)

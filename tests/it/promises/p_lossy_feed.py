@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """p_lossy_feed.py [-k WORD] - log lines that are lost, repeated, late or in pieces.
 
-Between HAProxy's ring and the agent stands a proxy that does so to three of ten lines. The log is
-how the agent learns what is over, so its books go wrong; but no request may fail, what is open must
-not drift away while the load goes on and must be nothing again within the time documented when it
-has ended, and requests must still be spread as they are without the proxy. A line that comes twice
-is counted, and teaches once.
+A proxy between HAProxy's ring and the agent does so to three of ten lines. The agent learns from
+the log which requests have ended, so its ledger becomes wrong. But no request may fail. The number
+of open requests must not drift during the load, and must return to 0 within the documented time
+after it. Requests must be spread as without the proxy. A line that comes twice is counted, and is
+used once.
 """
 import collections
 import os
@@ -60,7 +60,7 @@ class BadFeed:
             pass
 
     def give(self, to, line):
-        """False: the connection has been cut."""
+        """Return False if the connection was cut."""
         bad = self.random.random() < self.share
         if self.how == "reordered":
             return self.reorder(to, line, bad)
@@ -78,7 +78,7 @@ class BadFeed:
         return True
 
     def reorder(self, to, line, bad):
-        """Some are held back until five are, and then come last one first."""
+        """Hold some lines back until there are five, then send them in reverse order."""
         if bad:
             self.held.append(line)
             self.swapped += 1
@@ -117,7 +117,7 @@ class BadlyFed(Fleet):
 
 
 def busiest(rows):
-    """Requests of the second that had most."""
+    """Return the requests of the busiest second."""
     ends = collections.Counter(int(r.end) for r in rows)
     return max(ends.values())
 
@@ -140,7 +140,7 @@ def a_bad_feed(how, seconds, max_age_s, judge):
         with BadlyFed(how, max_age_s=max_age_s, engine_options=FAST) as f:
             t = Traffic(f, clients=CLIENTS, tokens=10)
             warm(t, f)
-            half = [[], []]         # what was open, as seen from time to time in each half
+            half = [[], []]         # samples of open requests in each half
             with t:
                 begun = time.monotonic()
                 while time.monotonic() < begun + seconds or not enough(f):
@@ -176,8 +176,8 @@ def a_bad_feed(how, seconds, max_age_s, judge):
             spread.values()) < 0.6, spread
         assert sum(r.why == "cached"
                    for r in t.rows) > 0.9 * len(t.rows), "few are found in the cache"
-        # at most what is open, what was lost in the two rounds that find it, and what the second
-        # round does not see
+        # at most the open requests, those lost in the two rounds that find it, and those that the
+        # second round does not see
         bound = 2 * CLIENTS + SHARE * rate * 6
         assert max(half[1]) <= bound, "open requests drift: %d, bound %d" % (max(half[1]), bound)
         # with the default, ten minutes, or without an end it would not be over by now
@@ -211,7 +211,7 @@ def cut(feed, m, closed):
 
 
 def a_failure_told_twice_teaches_once():
-    """Every line comes twice, and one engine fails: as many failures are counted as there were."""
+    """If every line comes twice, each failure of an engine is still counted once."""
     with BadlyFed("twice", share=1, engine_options=FAST) as f:
         t = Traffic(f, clients=CLIENTS, tokens=5)
         warm(t, f)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """p_two_haproxies.py [-k WORD] - two HAProxy processes, one agent.
 
-Each brings a load string of its own, so the agent adds up what both have open, and closes by a load
-string only what that process had. When one is killed, what it had open is closed once the other has
-been heard alone for ledger.max_silence; the other never suffers, and a prompt is found where it is,
-whoever asks for it.
+Each sends its own load string. The agent adds the open requests of both, and a load string closes
+only requests of its own process. If one process is killed, its open requests are closed after the
+agent has heard only the other for ledger.max_silence. The other is not affected, and a prompt is
+found at its server through either process.
 """
 import collections
 import http.client
@@ -29,7 +29,7 @@ OPEN, BY_LOAD, BY_SILENCE = ("kvroute_ledger_open_requests",
 
 
 class TwoHaproxies(Fleet):
-    """The second one has the configuration of the first, but for its port and its socket."""
+    """The second has the configuration of the first, except its port and socket."""
 
     def start(self):
         super().start()
@@ -51,7 +51,7 @@ class TwoHaproxies(Fleet):
 
 
 class Parked:
-    """<n> streams through <port> that go on until end()."""
+    """Start <n> streams through <port> that continue until end()."""
 
     def __init__(self, port, n, what):
         self.ended, self.connections = collections.Counter(), []
@@ -90,7 +90,7 @@ def each_is_counted_and_one_is_killed():
                       agent_conf="ledger: {max_silence: %dms}" % SILENCE_MS) as f:
         a, b = Traffic(f, clients=4, tokens=5), Traffic(f, clients=4, tokens=5, port=f.port2)
         warm(a, f)
-        for t in (a, b):        # what one has learned, the other knows
+        for t in (a, b):        # a prompt sent through one is known for the other
             t.holders = {}
             c = http.client.HTTPConnection("127.0.0.1", t.port, timeout=HANG_SECONDS)
             for n in range(len(t.texts)):
@@ -104,7 +104,7 @@ def each_is_counted_and_one_is_killed():
         open_is(f, 0)
         at_a, at_b = Parked(f.port, 6, "a"), Parked(f.port2, 3, "b")
         try:
-            # each load string admits less than both have open, and none closes what is the other's
+            # each load string counts less than both have open, and closes none of the other's
             before = open_is(f, 9)
             with Traffic(f, clients=2,
                          tokens=5) as a1, Traffic(f, clients=2, tokens=5, port=f.port2) as b1:
@@ -125,7 +125,7 @@ def each_is_counted_and_one_is_killed():
                 killed = time.monotonic()
                 b2.end()
                 most = f.metrics()[OPEN]
-                # all that is open then: six streams that are parked, and what four clients just ask
+                # open requests: six parked streams, and those of four clients
                 m = wait_for("its requests to be closed", 30,
                              lambda: (lambda m: m if m[OPEN] <= 6 + 4 and m[BY_SILENCE] >= 3
                                       else None)(f.metrics()))

@@ -2,19 +2,19 @@
 """pf_failures.py [-k WORD] [--long] - failures do not look fast: one of four engines fails at
 once, in a closed loop.
 
-What is measured is its share of all decisions. Fair is a quarter. While it fails it must stay below
-twice that, and when it has healed it must be back at half of that within HEAL half-lives. Without a
-penalty a server that fails in a millisecond has nothing open and nothing waiting, and draws nearly
-everything: one line says how much, so that it is seen what the others are worth. HAProxy has no
-health checks here, or checks that such an engine passes.
+The test measures its share of all decisions. A fair share is a quarter. While the engine fails, its
+share must stay below twice that. When it has recovered, its share must reach half of that within
+HEAL half-lives. Without a penalty, a server that fails in a millisecond has no open requests and
+draws nearly all; one line prints that share for comparison. HAProxy has no health checks here, or
+checks that such an engine passes.
 
-Under the rules of ONE_HOLDER all requests with a prefix go to one of those that hold it as far,
-because their authors have it so: a hash says to which. While its engine fails another one comes to
-hold it, so after that the engine draws all of them or none. Under these rules the share of a healed
-engine is one of new prompts.
+Under the rules of ONE_HOLDER, all requests with a prefix go to one of the servers that hold most of
+it, selected by a hash. This is how their authors defined them. While that engine fails, another
+comes to hold the prefix, so later the engine draws all of these requests or none. Under these rules
+the share of a recovered engine is measured with new prompts.
 
-Shares are of so many decisions, not of so many seconds, and while it fails the half-life is one in
-which the slowest machine has some hundred of them; a reload makes it short for the healing.
+Shares are over a number of decisions, not over a time. During the failure the half-life is so long
+that the slowest machine makes some hundred decisions in it; a reload shortens it for the recovery.
 
 Every case starts its own fleet. With --long the default half-life of 10 s holds throughout, for ten
 times as many decisions. The last line is "N passed, N failed".
@@ -45,7 +45,7 @@ NO_PENALTY = ", penalty_failure: 0, penalty_429: 0"
 
 
 def unchecked(text):
-    """No health checks: a server that refuses stays UP."""
+    """No health checks: a server that refuses connections stays UP."""
     return edited(text, "default-server check inter 200ms fall 1 rise 1 maxconn",
                   "default-server maxconn")
 
@@ -54,8 +54,8 @@ def unchecked_no_retry(text):
     return edited(unchecked(text), "    option redispatch 1\n    retries 2\n", "    retries 0\n")
 
 
-# name, rule, all prompts share a prefix that the engine holds, what the engine is told, edit of
-# HAProxy's configuration
+# name, rule, whether all prompts share a prefix that the engine holds, command to the engine, edit
+# of HAProxy's configuration
 CASES = [
     ("500, new prompts", "cost", False, "fail=500", None),
     ("500, hot prefix", "cost", True, "fail=500", None),
@@ -70,7 +70,7 @@ CASES = [
 
 
 class Load:
-    """<CLIENTS> clients that ask again as soon as they are answered; every other request is a
+    """<CLIENTS> clients that send the next request after each answer; every other one is a
     stream."""
 
     def __init__(self, fleet, hot):
@@ -178,7 +178,7 @@ def check(case, decisions, heal=QUICK):
         raise AssertionError("a healed engine draws less than half of its share")
     if sum(kinds.values()) == 0:
         raise AssertionError("no failure was counted")
-    if case[4] is unchecked and bad > kinds["broken"]:      # those were on it when it went
+    if case[4] is unchecked and bad > kinds["broken"]:      # were on it when it ended
         raise AssertionError("requests failed that HAProxy could retry")
 
 

@@ -37,7 +37,7 @@ def alphabet():
 
 
 def tokenizer(merges=50, seed=1, **more):
-    """The text of a tokenizer.json."""
+    """Return the text of a tokenizer.json."""
     rng = random.Random(seed)
     vocab = {c: b for b, c in sorted(alphabet().items())}
     parts = [chr(c) for c in range(ord("a"), ord("z") + 1)]
@@ -89,11 +89,11 @@ class Models(Agent):
         return os.path.join(self.dir, name + ".kvroute")
 
     def loaded(self, start=0):
-        """(model, source) of each tokenizer that the log from <start> has as loaded."""
+        """Return (model, source) of each tokenizer loaded according to the log from <start>."""
         return re.findall(r'msg="tokenizer loaded" model=(\S+) .*source=(\w+)', self.log()[start:])
 
     def hup(self, models, want):
-        """A reload; the log lines it made."""
+        """Reload, and return the log lines of it."""
         self.name_models(models)
         self.write("kvroute.yaml", self.agent_yaml())
         start = len(self.log())
@@ -110,7 +110,7 @@ class Models(Agent):
                                     and "compiled" in s]
 
     def works(self, model="m"):
-        """A prompt is known at its second coming."""
+        """Check that a prompt is known when it is sent again."""
         body = json.dumps({"model": model,
                            "prompt": "tokens of %s and words of a prompt, " % model * 30})
         with self.client() as c:
@@ -254,8 +254,8 @@ def a_reload_takes_tokenizers_in_the_sandbox():
 
 @case
 def a_pattern_that_a_reload_compiles_is_no_alarm():
-    """PCRE2 asks for executable memory, which the sandbox refuses; it then does without, and
-    nothing is counted."""
+    """PCRE2 requests executable memory, which the sandbox refuses. It then works without, and no
+    refusal is counted."""
     t = json.loads(tokenizer(200))
     split = {"type": "Split", "pattern": {"Regex": "[a-f]+|[^a-f]+?x|."}, "behavior": "Isolated",
              "invert": False}
@@ -307,7 +307,7 @@ class Asking(threading.Thread):
                     if a.get("txn.server", "") == "":
                         self.errors.append(a)
                     time.sleep(0.002)
-        except Exception as e:                  # noqa: B902, it is told by who joins
+        except Exception as e:                  # noqa: B902, raised again after join()
             self.errors.append(e)
 
 
@@ -339,7 +339,7 @@ def loading_a_tokenizer_delays_no_request():
         every = [x for t in askers for x in t.ms]
         during = sorted(ms for at, ms in every if any(a <= at <= b for a, b in spans))
         idle = sorted(ms for at, ms in every if at < spans[0][0])
-        # answers of each asker during each load: a count, so the speed of the machine cancels out
+        # answers of each client during each load: a count, so the speed of the machine cancels out
         answers = [sum(a <= at and at + ms / 1000 <= b for at, ms in t.ms)
                    for a, b in spans for t in askers]
         print("models: loads=%d ms=%s requests=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.1f "
@@ -351,7 +351,7 @@ def loading_a_tokenizer_delays_no_request():
                  idle[-1]))
         equal(len(took), 4, "tokenizers loaded")
         assert len(during) > 100, "too few requests to say anything: %d" % len(during)
-        # An asker whose thread waits for a load has an answer or two during it: before the agent
+        # A client whose thread waits for a load gets one or two answers during it: before the agent
         # has seen the signal, and after it wrote the line.
         if min(took) < 100:
             print("skipped: models: this machine loads %d merges within %d ms, too fast to see who "

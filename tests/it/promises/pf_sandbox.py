@@ -2,9 +2,9 @@
 """pf_sandbox.py [-k WORD] - the agent in its sandbox with a real HAProxy: the kernel's view of
 it, and normal operation.
 
-The calls themselves are tried from inside by tests/unit/loop/test_sandbox.c. Here: every thread is
-filtered; requests, feed, metrics, reloads (written over, replaced, behind a link), the end; and
-kernels that have less, of which the missing call is taken away before the agent starts. The last
+The calls themselves are tested from inside by tests/unit/loop/test_sandbox.c. Here: every thread is
+filtered; requests, feed, metrics, reloads (overwritten, replaced and linked files), and the end
+work; so they do on older kernels, simulated by removing a call before the agent starts. The last
 line is "N passed, N failed".
 """
 import ctypes
@@ -82,7 +82,7 @@ class Boxed(Fleet):
             return f.read().splitlines()
 
     def line(self, start):
-        """The log line whose msg begins so."""
+        """Return the log line whose msg begins with the text."""
         return [s for s in self.log() if re.search(r'msg="?%s' % start, s)][0]
 
     def parts(self):
@@ -94,7 +94,7 @@ class Boxed(Fleet):
             return [int(p) for p in f.read().split()]
 
     def hup(self, want):
-        """SIGHUP, and the log lines that it makes: one that has <want> in it is waited for."""
+        """Send SIGHUP, wait for a log line that contains <want>, and return the new lines."""
         n = len(self.log())
         self.processes["agent"].send_signal(signal.SIGHUP)
         return wait_for("%r in the log" % want, 10,
@@ -107,8 +107,8 @@ class Boxed(Fleet):
         equal((a.status, a.server != ""), (200, True), "request " + word)
 
     def works(self, word):
-        """A request, its log line, both figures of the process; and no call that the sandbox
-        refused."""
+        """Check a request, its log line, both figures of the process, and that the sandbox refused
+        no call."""
         done = self.metrics()['kvroute_facts_total{kind="done"}']
         self.ask(word)
         wait_for("the log feed", 5,
@@ -233,7 +233,7 @@ def the_opener_ends_with_the_agent():
 
 @case
 def a_crash_leaves_no_core():
-    with Boxed(processing=None) as f:      # the last request waits for an agent that is gone
+    with Boxed(processing=None) as f:      # the last request waits for an agent that has ended
         os.kill(f.pid, signal.SIGABRT)
         _, raw = os.waitpid(f.pid, 0)
         equal((os.WTERMSIG(raw), os.WCOREDUMP(raw)), (signal.SIGABRT, False), "signal and core")

@@ -2,8 +2,8 @@
 """pf_start.py [-k WORD] - the start: the order of its steps, its user, and the owners of its
 files.
 
-Each verdict hangs on an order of events or on what is there, never on time. Cases that need root
-say so and are skipped without. The last line is "N passed, N failed".
+Each verdict depends on the order of events or on existing files, never on time. Cases that need
+root are skipped with a message without it. The last line is "N passed, N failed".
 """
 import os
 import pwd
@@ -39,7 +39,7 @@ def needs_root(f):
 
 
 def runs(a):
-    """One start, until it serves or has ended: the exit status, or None."""
+    """Start the agent, until it serves or has ended. Returns the exit status; None: it serves."""
     log = os.path.join(a.folder, "agent.log")
     seen = len(a.log()) if os.path.exists(log) else 0
     a.spawn_agent()
@@ -50,7 +50,7 @@ def runs(a):
 
 
 def told(a, want):
-    """It ended with 1 and a sentence that has <want>."""
+    """Check that it ended with 1 and a sentence that contains <want>."""
     equal(runs(a), 1, "exit status (%s)" % a.log()[-300:])
     assert want in a.log(), "%r is not in %r" % (want, a.log()[-400:])
     a.processes.pop("agent")
@@ -76,7 +76,7 @@ def addresses_and_the_log_come_before_memory():
     try:
         a.spawn_agent()
         wait_for("the first line", 10, lambda: "msg=listening" in a.log())
-        # never refused from that line on; answered once it has started
+        # from that line on a connection is accepted; it is answered once the agent has started
         with a.client(timeout=30) as c:
             assert c.notify("route", request("u", chat("hello " * 20)))["txn.server"], "no server"
         served(a)
@@ -94,8 +94,8 @@ def addresses_and_the_log_come_before_memory():
 
 @case
 def what_cannot_be_had_is_told_behind_the_first_line():
-    """Memory that is refused: all addresses were open by then. An address that is taken: no memory
-    was asked for."""
+    """If memory is refused, all addresses were open before. If an address is taken, no memory was
+    requested."""
     a = Agent(agent_conf="index: {max_bytes: 63 GiB}")
     try:
         told(a, "index.max_bytes")
@@ -114,7 +114,7 @@ def what_cannot_be_had_is_told_behind_the_first_line():
             a.stop()
 
 
-# ---- as whom 
+# ---- user of the process 
 
 @needs_root
 def root_becomes_the_user():
@@ -207,7 +207,7 @@ def who_it_is_already_needs_no_root():
         a.stop()
 
 
-# ---- whose files 
+# ---- owners of files 
 
 @needs_root
 def files_of_others_are_refused():

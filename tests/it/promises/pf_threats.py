@@ -81,8 +81,7 @@ CONVERSATIONS, TURNS, FORGED = 12, 3, 10000
 
 
 def forged(uid, n, server, token):
-    """<n> lines about <uid>: served at once by another server, and that it was refused by the right
-    one."""
+    """Return <n> lines about <uid>: served at once by another server, rejected by the right one."""
     lie = [{"uid": uid, "be": "pool", "srv": server, "want": "s1", "st": 200, "ts": "--", "tr": 1,
             "ta": 2, "rc": "+1"},
            {"uid": uid, "be": "pool", "srv": "s1", "st": 503, "ts": "SC", "tr": -1, "rc": "+1"}]
@@ -120,7 +119,7 @@ def traffic(fleet, forge=None):
 
 
 def forger(fleet, per_request, token, tcp, known):
-    """One way in, kept open: TCP or UDP."""
+    """One open socket to the feed, TCP or UDP."""
     s = socket.socket(socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
     s.connect(("127.0.0.1", fleet.feed_port))
     sent = [0]
@@ -216,8 +215,8 @@ def token_files_open_to_others_are_refused():
 
 @case
 def silent_connections_do_not_block_the_feed():
-    """All places taken by connections that send nothing, or rejected lines: HAProxy's line is still
-    accepted."""
+    """Silent connections, or ones that send rejected lines, take all places: HAProxy's line is
+    still accepted."""
     feed = "tcp: [\"127.0.0.1:%d\"], max_connections: 4"
     f = Fed(token=True)
     f.feed = feed % f.feed_port
@@ -227,8 +226,8 @@ def silent_connections_do_not_block_the_feed():
             for _ in range(8):
                 held.append(socket.create_connection(("127.0.0.1", f.feed_port)))
                 held[-1].sendall(b'{"uid":"u","token":"AAAABBBBCCCCDDDD"}\n')
-            # a line that HAProxy writes into a connection that has just been ended is lost, so more
-            # than one may be needed
+            # more than one may be needed, because a line is lost if HAProxy writes it into a
+            # connection that has just ended
             until = time.monotonic() + HANG_SECONDS
             while f.lines() < line and time.monotonic() < until:
                 asked += 1
@@ -301,8 +300,8 @@ class Alone(Fleet):
         super().stop(keep)
 
     def ask(self, tenant, body, served=True, **more):
-        """A request of <tenant>; the answer's why, matched pages and hit. <served>: it is answered
-        well, so that it is known."""
+        """Send a request of <tenant>. Returns the answer's why, matched pages and hit. <served>:
+        the engine answers it, so that the prompt becomes known."""
         self.n += 1
         uid = "u%d" % self.n
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -336,10 +335,10 @@ def cut(body):
 
 @case
 def a_flood_of_lines_does_not_delay_the_index():
-    """What a server that is gone has left is forgotten in steps of 64, one after each turn of
-    reading, that is after one read of each connection at most. Counted in lines read meanwhile,
-    and four times as many are allowed: a step a tick, ten a second, would let a machine of usual
-    speed read some 20,000 lines for each."""
+    """The pages of a removed server are forgotten in steps of 64, one after each turn of reading,
+    which is at most one read of each connection. The test counts lines read meanwhile, and allows
+    four times as many. With one step for each tick, ten a second, a usual machine would read some
+    20,000 lines for each."""
     n, connections, stop = 6000, 4, threading.Event()
     line = (b'{"uid":"nobody","be":"pool","srv":"new","st":200,"ts":"--","tw":1,"tc":1,"tr":1,'
             b'"ta":1,"out":1,"in":1}\n')
@@ -393,8 +392,8 @@ def tenants_never_meet():
     many, met, own = 60, {}, {}
     with Alone() as f:
         def try_out(name, mine, other):
-            """<mine> and <other>: n -> (tenant, body, more). Both are asked again by the first in
-            the end."""
+            """<mine> and <other>: n -> (tenant, body, more). At the end the first tenant sends both
+            again."""
             met[name] = own[name] = 0
             for i in range(many):
                 t, b, m = mine("%s%d" % (name, i))
@@ -470,7 +469,7 @@ def tenants_share_without_isolation():
 
 @case
 def times_of_decisions_reveal_nothing():
-    """100,000 prompts, half of which another tenant has asked: tests/unit/route/test_timing.c"""
+    """100,000 prompts, half sent before by another tenant: tests/unit/route/test_timing.c"""
     p = subprocess.run([os.path.join(BUILD, "tests/unit/route/test_timing")], capture_output=True,
                        text=True,
                        env={**os.environ, "LONG": "1"},
@@ -485,7 +484,7 @@ def times_of_decisions_reveal_nothing():
 
 @case
 def documents_name_existing_files_and_keys():
-    """Files, keys and metrics that doc/threats.md and doc/promises.md speak of, and suites."""
+    """Files, keys, metrics and suites named in doc/threats.md and doc/promises.md exist."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
     page = ""
     for name in ("threats", "promises"):

@@ -67,13 +67,13 @@ class Raw:
         self.sock.sendall(data)
 
     def more(self):
-        """One recv(). False: the stream has ended."""
+        """Call recv() once. Returns False at the end of the stream."""
         data = self.sock.recv(262144)
         self.received += data
         return len(data) > 0
 
     def split(self):
-        """Whole frames that have come since the last call."""
+        """Return the whole frames received since the last call."""
         out = []
         while len(self.received) - self.parsed >= 4:
             n = 4 + struct.unpack_from(">I", self.received, self.parsed)[0]
@@ -93,7 +93,7 @@ class Raw:
         return out
 
     def rest(self):
-        """Frames up to the end of the stream, whichever way it ends."""
+        """Return the frames up to the end of the stream, also if it ends with an error."""
         try:
             while self.more():
                 pass

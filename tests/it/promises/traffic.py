@@ -2,15 +2,15 @@
 
     with Traffic(fleet, clients=8) as t:
         ...
-    t.failed()          # every request that did not end as it should
+    t.failed()          # every failed request
     share(t.between(a, b))
 
-A prompt is one of a few long texts that all clients ask about, and a question of its own. Once each
-text has been asked about, nearly all of a prompt is in the cache of one engine, and whoever loses
-that shows it in <hit>.
+A prompt is one of a few long texts that all clients share, and a question of its own. Once each
+text has been sent, nearly all of a prompt is in the cache of one engine, and a loss of that shows
+in <hit>.
 
-No request is asked again, but for one on a kept connection that turns out to be closed before a
-byte of an answer came, as clients do; <stale> counts these.
+A request is sent again only if its kept connection was closed before a byte of the answer came, as
+clients do; <stale> counts these.
 """
 import collections
 import http.client
@@ -42,8 +42,8 @@ def a_text(i, n=2500):
 
 
 class Traffic:
-    """<clients> at once on <port>, each with a connection that is kept; every <stream>-th request
-    is a stream, 0: none, of <tokens> tokens."""
+    """Run <clients> at once on <port>, each with a keep-alive connection. Every <stream>-th request
+    (0: none) is a stream of <tokens> tokens."""
 
     def __init__(self, fleet, clients=8, stream=2, tokens=20, port=None, keep=True):
         self.port, self.stream, self.tokens, self.keep = port or fleet.port, stream, tokens, keep
@@ -117,10 +117,10 @@ class Traffic:
         c.request("POST", "/v1/chat/completions", body, HEADERS)
         return c.getresponse()
 
-    # ---- what came of it
+    # ---- results
 
     def wait(self, n, seconds=HANG_SECONDS):
-        """<n> more answers."""
+        """Wait for <n> more answers."""
         want, end = len(self.rows) + n, time.monotonic() + seconds
         while len(self.rows) < want:
             if time.monotonic() > end:
@@ -155,7 +155,7 @@ def hit_share(rows):
 
 
 def shares(rows):
-    """Share of the requests that each engine had."""
+    """Return the share of the requests that each engine got."""
     n = collections.Counter(r.engine for r in rows)
     return {e: n[e] / len(rows) for e in sorted(n)}
 
