@@ -134,7 +134,7 @@ static unsigned failed_streams(unsigned n_servers, const char *streams, unsigned
 
 	fleet_init(&f);
 	for (unsigned i = 0; i < n_servers; i++)
-		s[i] = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), span_of("s0s1s2s3" + 2 * i, 2), i + 1);
+		s[i] = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), span_of(&"s0s1s2s3"[2 * i], 2), i + 1);
 	for (unsigned k = 0; k < times; k++)
 		for (const char *p = streams; *p != '\0'; p++)
 			n += server_stream_ended(s[*p >= 'A' ? *p - 'A' : *p - '0'], *p >= 'A');
