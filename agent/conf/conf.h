@@ -46,9 +46,4 @@ void conf_print(
  * every changed key that needs a restart. */
 int conf_reloadable(const struct conf *now, const struct conf *next, struct err *e);
 
-/* Call <fn> for every key with its dotted name, for tests and the man page. A key that a pool may
- * have as well is named once, as "policy.rule". */
-void conf_each_key(void (*fn)(void *arg, const char *name, const char *type, const char *range,
-			      const char *def, bool reload, const char *help), void *arg);
-
 #endif

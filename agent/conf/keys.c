@@ -450,20 +450,3 @@ const void *conf_key_home(const struct conf_key *k, const struct conf *c)
 	}
 	return c;
 }
-
-void conf_each_key(void (*fn)(void *arg, const char *name, const char *type, const char *range,
-			      const char *def, bool reload, const char *help), void *arg)
-{
-	char range[CONF_ALLOWED_MAX], def[CONF_VALUE_MAX];
-	struct conf c;
-
-	conf_defaults(&c);
-	for (size_t i = 0; i < conf_n_keys; i++) {
-		const struct conf_key *k = &conf_keys[i];
-
-		conf_value_range(k, range, sizeof(range));
-		conf_value_text(k, conf_key_home(k, &c), def, sizeof(def));
-		fn(arg, k->name, conf_type_name(k->type), range, def, k->reload, k->help);
-	}
-	conf_free(&c);
-}

@@ -260,7 +260,7 @@ static void load_top(struct conf_loader *l)
 			    conf_sections[s].name, l->section_at[s].line);
 		} else {
 			l->section_at[s] = key->at;
-			l->section[s] = (uint32_t)(v - l->tree.node);
+			l->section[s] = (uint32_t)(v - l->tree.nodes.p);
 		}
 	}
 }
@@ -302,7 +302,7 @@ static int load_text(struct conf *c, const char *name, const char *own, const ch
 		conf_add(&l, ((struct conf_mark){ 0, 0 }), "The configuration is larger than 1 MiB.");
 	else
 		conf_tree_read(&l.tree, name, span_of(text, n), es);
-	if (l.tree.n > 0) {
+	if (l.tree.nodes.n > 0) {
 		load_top(&l);
 		load_sections(&l);
 		conf_check(es, name, own, c, &l.given);

@@ -18,7 +18,7 @@ struct conf_loader {
 
 static inline const struct conf_node *conf_node_at(const struct conf_loader *l, uint32_t i)
 {
-	return &l->tree.node[i];
+	return &l->tree.nodes.p[i];
 }
 
 #define conf_add(l, at, ...)	conf_errors_add((l)->es, (l)->file, (at), __VA_ARGS__)

@@ -23,10 +23,9 @@ struct reader {
 
 void conf_tree_free(struct conf_tree *t)
 {
-	for (uint32_t i = 0; i < t->n; i++)
-		mem_free((char *)t->node[i].text.p);
-	mem_free(t->node);
-	memset(t, 0, sizeof(*t));
+	for (uint32_t i = 0; i < t->nodes.n; i++)
+		mem_free((char *)t->nodes.p[i].text.p);
+	vec_free(&t->nodes);
 }
 
 bool conf_node_is_null(const struct conf_node *n)
@@ -111,32 +110,22 @@ static int no_memory(struct reader *r)
 static int add_node(struct reader *r, enum conf_kind kind, struct conf_mark at)
 {
 	struct conf_tree *t = r->t;
-	struct conf_node *more;
-	uint32_t cap;
+	uint32_t i = (uint32_t)t->nodes.n;
 
-	if (t->n == CONF_NODES_MAX) {
+	if (i == CONF_NODES_MAX) {
 		conf_errors_add(r->es, r->file, at,
 			"The configuration holds more than %d keys and values.", CONF_NODES_MAX);
 		return -1;
 	}
-	if (t->n == t->cap) {
-		cap = t->cap ? t->cap * 2 : 64;
-		if ((more = mem_resize(t->node, cap, sizeof(*more))) == NULL)
-			return no_memory(r);
-		t->node = more;
-		t->cap = cap;
-	}
-	memset(&t->node[t->n], 0, sizeof(*t->node));
-	t->node[t->n].kind = kind;
-	t->node[t->n].at = at;
+	if (vec_push(&t->nodes, (struct conf_node){ .kind = kind, .at = at }) < 0)
+		return no_memory(r);
 	if (r->depth > 0) {
 		if (r->open[r->depth - 1].last != 0)
-			t->node[r->open[r->depth - 1].last].next = t->n;
+			t->nodes.p[r->open[r->depth - 1].last].next = i;
 		else
-			t->node[r->open[r->depth - 1].node].first = t->n;
-		r->open[r->depth - 1].last = t->n;
+			t->nodes.p[r->open[r->depth - 1].node].first = i;
+		r->open[r->depth - 1].last = i;
 	}
-	t->n++;
 	return 0;
 }
 
@@ -149,7 +138,7 @@ static int open_collection(struct reader *r, enum conf_kind kind, struct conf_ma
 	}
 	if (add_node(r, kind, at) != 0)
 		return -1;
-	r->open[r->depth].node = r->t->n - 1;
+	r->open[r->depth].node = (uint32_t)r->t->nodes.n - 1;
 	r->open[r->depth].last = 0;
 	r->depth++;
 	return 0;
@@ -169,7 +158,7 @@ static int add_scalar(struct reader *r, const yaml_event_t *ev, struct conf_mark
 	}
 	if (add_node(r, NODE_SCALAR, at) != 0)
 		return -1;
-	node = &r->t->node[r->t->n - 1];
+	node = &r->t->nodes.p[r->t->nodes.n - 1];
 	if ((text = mem_strndup(p, n)) == NULL) {
 		node->kind = NODE_REFUSED;
 		return no_memory(r);
@@ -223,7 +212,7 @@ static int handle_event(struct reader *r, const yaml_event_t *ev)
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
 		r->depth--;
-		r->t->node[r->open[r->depth].node].whole = true;
+		r->t->nodes.p[r->open[r->depth].node].whole = true;
 		return 0;
 	default:
 		return 0;

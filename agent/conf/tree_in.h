@@ -11,6 +11,7 @@
 #define KVROUTE_CONF_TREE_IN_H
 
 #include "agent/base/types.h"
+#include "agent/base/vec.h"
 #include "agent/conf/errors_in.h"
 
 #define CONF_FILE_MAX	(1u << 20)	/* bytes */
@@ -33,8 +34,7 @@ struct conf_node {
 };
 
 struct conf_tree {
-	struct conf_node *node;		/* node 0 is the root if n > 0 */
-	uint32_t n, cap;
+	VEC(struct conf_node) nodes;	/* node 0 is the root if n > 0 */
 };
 
 /* Read <text>. Errors go to <es>. <t> then holds the valid tree before them, but a map may lack its
