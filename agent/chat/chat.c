@@ -45,13 +45,6 @@ void chat_scratch_free(struct chat_scratch *s)
 	mem_free(s);
 }
 
-const char *chat_result_name(enum chat_result r)
-{
-	static const char *const names[] = { "done", "refused", "unknown", "limit", "memory" };
-
-	return names[r];
-}
-
 /* ---- one rendering --------------------------------------------------------------------------- */
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text)

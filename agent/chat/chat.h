@@ -63,7 +63,6 @@ enum chat_result {
 	CHAT_LIMIT,	/* work, steps, bytes or depth */
 	CHAT_NO_MEMORY
 };
-const char *chat_result_name(enum chat_result r);
 
 enum chat_run_kind {
 	RUN_TEXT,	/* added tokens in it are tokens; all output of a template is one such run */

@@ -168,10 +168,3 @@ int tok_cached_some(const struct cached *c, struct span text, unsigned flags, st
 		out->n = from;
 	return rc;
 }
-
-int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out)
-{
-	size_t used;
-
-	return tok_cached_some(c, text, flags, out, &used);
-}

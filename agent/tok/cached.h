@@ -21,11 +21,9 @@ struct cached {
 /* Shorter segments are encoded at once, because that takes no longer than a lookup. */
 #define CACHED_LEAST	16u
 
-/* As tok_encode(). Returns 0; or -1 with <out> unchanged; or TOK_SPENT. */
-int tok_cached_encode(const struct cached *c, struct span text, unsigned flags, struct ids *out);
-
-/* The same, and count the bytes of <text> that the ids cover. If the work of the scratch is used
- * up, that is *used, and <out> may have ids of a few bytes more. */
+/* Append the ids of tok_encode() to <out> and count the bytes of <text> that they cover. Returns 0;
+ * or -1 with <out> unchanged; or TOK_SPENT if the work of the scratch is used up. Then the ids
+ * cover *used bytes, and <out> may have ids of a few bytes more. */
 int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
     size_t *used);
 

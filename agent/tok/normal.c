@@ -15,7 +15,6 @@
 
 struct normal {
 	size_t n;
-	bool first_differs;
 	struct step {
 		enum normal_kind kind;
 		unsigned form;
@@ -79,11 +78,6 @@ static int make_step(struct step *s, const struct normal_step *t, struct err *e)
 	return err_set(e, "this kind of step is not known");
 }
 
-static bool looks_at_the_beginning(const struct step *s)
-{
-	return s->kind == NORMAL_PREPEND || (s->kind == NORMAL_STRIP && s->left) || s->regex != NULL;
-}
-
 struct normal *normal_new(const struct normal_step *steps, size_t n, struct err *e)
 {
 	struct normal *m = n > 1000 ? NULL : mem_alloc(sizeof(*m) + n * sizeof(*m->step));
@@ -102,7 +96,6 @@ struct normal *normal_new(const struct normal_step *steps, size_t n, struct err 
 			normal_free(m);
 			return NULL;
 		}
-		m->first_differs |= looks_at_the_beginning(&m->step[i]);
 	}
 	return m;
 }
@@ -121,11 +114,6 @@ void normal_free(struct normal *m)
 	mem_free(m);
 }
 
-bool normal_first_differs(const struct normal *m)
-{
-	return m->first_differs;
-}
-
 void normal_buf_fini(struct normal_buf *b)
 {
 	buf_free(&b->text[0]);
@@ -137,29 +125,6 @@ void normal_buf_fini(struct normal_buf *b)
 size_t normal_buf_bytes(const struct normal_buf *b)
 {
 	return b->text[0].cap + b->text[1].cap + (b->chars.cap + b->spare.cap) * sizeof(*b->chars.p);
-}
-
-/* ---- streaming ------------------------------------------------------------------------------- */
-
-/* Tell if a step maps each character independently of the others. */
-static bool is_per_char(const struct step *s)
-{
-	uint32_t cp;
-
-	if (s->kind == NORMAL_REPLACE && s->regex == NULL)
-		return utf8_get((const uint8_t *)s->pattern.p, s->pattern.n, &cp) == s->pattern.n;
-	return s->kind == NORMAL_LOWERCASE || s->kind == NORMAL_STRIP_ACCENTS ||
-	    s->kind == NORMAL_BYTE_LEVEL || s->kind == NORMAL_PREPEND;
-}
-
-size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < m->n; i++)
-		if (!is_per_char(&m->step[i]) && (i > 0 || m->step[i].form == 0))
-			return n;
-	return m->n > 0 && m->step[0].form ? form_tail(m->step[0].form, p, n) : utf8_cut(p, n);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -32,16 +32,6 @@ struct normal_step {
 struct normal *normal_new(const struct normal_step *steps, size_t n, struct err *e);
 void normal_free(struct normal *m);
 
-/* Tell if the start of a text is treated differently from its middle: by Prepend, Strip on the
- * left, or regular expressions. A text here is a segment between two added tokens: as in the
- * engines, each is normalized on its own and has a start. */
-bool normal_first_differs(const struct normal *m);
-
-/* Return the number of bytes at the end of <p> that later text may change (NFC: from the last
- * starter on). A stream holds these back. All of them, if a step looks further: Strip, regular
- * expressions, strings of several characters. */
-size_t normal_tail(const struct normal *m, const uint8_t *p, size_t n);
-
 struct normal_buf {		/* scratch of one thread; zero at first; wiped by normal_buf_fini() */
 	struct buf text[2];
 	VEC(uint32_t) chars;	/* the characters of a stretch */

@@ -229,22 +229,3 @@ void form_run(unsigned form, struct normal_buf *b, struct rewrite *w)
 		at += len;
 	}
 }
-
-size_t form_tail(unsigned form, const uint8_t *p, size_t n)
-{
-	size_t at = n, len;
-	struct uc_kind k;
-	uint32_t cp;
-
-	while (at > 0) {
-		at = utf8_before(p, at);
-		len = utf8_length(p[at]);
-		if (len > n - at)
-			continue;		/* incomplete */
-		utf8_get(p + at, n - at, &cp);
-		k = uc_kind(cp);
-		if (k.ccc == 0 && !(k.bits & form))
-			return n - at;
-	}
-	return n;
-}

@@ -21,7 +21,5 @@ void rewrite_end(struct rewrite *w, struct span *out);
 
 /* Apply one form: UC_NFC, ... */
 void form_run(unsigned form, struct normal_buf *b, struct rewrite *w);
-/* Return the number of bytes at the end of <p> that may still change. */
-size_t form_tail(unsigned form, const uint8_t *p, size_t n);
 
 #endif

@@ -7,7 +7,7 @@
  *               ids               buffer              a chunk (chunk.h) that is incomplete
  *
  * The ids are those of tok_encode() for the whole text, wherever it is divided, also inside
- * characters. The chunks are those of tok_cached_encode(), so both share cache entries. A text that
+ * characters. The chunks are those of tok_cached_some(), so both share cache entries. A text that
  * cannot be cut, or whose tokenizer has segments that depend on each other, is collected and
  * encoded at the end. */
 #ifndef KVROUTE_TOK_STREAM_H

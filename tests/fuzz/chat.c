@@ -35,7 +35,6 @@ static void judge(enum chat_result r, const struct chat_text *t)
 {
 	size_t at = 0;
 
-	must(chat_result_name(r)[0] != '\0');
 	if (r != CHAT_DONE) {
 		must(t->why[0] != '\0' && t->n == 0);
 		return;

@@ -243,10 +243,10 @@ static void check_normal(struct input *in, const char *text, size_t n)
 {
 	struct normal_step step[3];
 	struct normal_buf b = { .work = NULL };
-	size_t i, k = 1 + in_u8(in) % 3, cut, keep, whole, first, rest, again;
+	size_t i, k = 1 + in_u8(in) % 3, whole, again;
 	struct normal *m;
 	struct err e;
-	char *a, *x, *y;
+	char *a, *x;
 
 	for (i = 0; i < k; i++) {
 		uint8_t a0 = in_u8(in);
@@ -258,23 +258,12 @@ static void check_normal(struct input *in, const char *text, size_t n)
 			.strip_left = a0 & 32,
 			.strip_right = a0 & 16 };
 	}
-	cut = in_u16(in) % (n + 1);
 	m = must_alloc(normal_new(step, k, &e));
 	a = normal_copy(m, &b, text, n, &whole);
 	if (k == 1 && step[0].kind <= NORMAL_NFKD) {
 		x = normal_copy(m, &b, a, whole, &again);
 		must(again == whole && memcmp(x, a, whole) == 0);
 		free(x);
-	}
-	keep = normal_tail(m, (const uint8_t *)text, cut);
-	must(keep <= cut);
-	must(utf8_good((const uint8_t *)text, cut - keep) == cut - keep);
-	if (!normal_first_differs(m) && keep < cut) {
-		x = normal_copy(m, &b, text, cut - keep, &first);
-		y = normal_copy(m, &b, text + cut - keep, n - cut + keep, &rest);
-		must(first + rest == whole && memcmp(a, x, first) == 0 && memcmp(a + first, y, rest) == 0);
-		free(x);
-		free(y);
 	}
 	free(a);
 	normal_free(m);

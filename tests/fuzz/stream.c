@@ -2,7 +2,7 @@
  *
  * Input: one of the small tokenizers (tests/unit/tok/small.h), flags, a seed of two bytes for the
  * cuts, how often the text is repeated (so that few bytes make a text of several chunks), then a
- * text. tok_encode(), tok_cached_encode() with an empty and then a warm cache, and a stream by
+ * text. tok_encode(), tok_cached_some() with an empty and then a warm cache, and a stream by
  * single bytes and in pieces, with work for a byte, for some and for any number, give the same ids;
  * for SentencePiece-like tokenizers also in one piece. A stream with little memory reports that the
  * text is too long, or gives the same ids. */
@@ -81,6 +81,7 @@ static void check(const struct cached *c, struct span text, unsigned flags, uint
 {
 	static const size_t budgets[] = { 1, 700, SIZE_MAX };
 	struct ids want = { 0 }, got = { 0 };
+	size_t used;
 
 	must(tok_encode(c->tok, c->scratch, text, flags, &want) == 0);
 	if (tok_parts(c->tok).borders != NULL && flags == 0) {
@@ -89,7 +90,7 @@ static void check(const struct cached *c, struct span text, unsigned flags, uint
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		got.n = 0;
-		must(tok_cached_encode(c, text, flags, &got) == 0);
+		must(tok_cached_some(c, text, flags, &got, &used) == 0);
 		same(&got, &want);
 	}
 	check_stream(c, text, flags, seed, budgets[seed % 3], &want);

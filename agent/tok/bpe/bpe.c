@@ -56,22 +56,6 @@ size_t bpe_scratch_bytes(const struct bpe_scratch *c)
 	    merger_bytes(&c->spare) + c->walk.dead.cap * sizeof(*c->walk.dead.p);
 }
 
-struct span bpe_token_bytes(const struct bpe *b, token_id id)
-{
-	uint32_t low = 0, high = b->head->n_syms, mid;
-
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (b->sym[mid].id < id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == b->head->n_syms || b->sym[low].id != id)
-		return span_of(NULL, 0);
-	return span_of(b->text + b->sym[low].at, b->sym[low].n);
-}
-
 /* ---- one piece ------------------------------------------------------------------------------- */
 
 /* Return the token that the whole piece is, or SYM_NONE. */

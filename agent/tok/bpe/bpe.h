@@ -110,7 +110,4 @@ int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, 
 int bpe_long_start(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n);
 int bpe_long_step(const struct bpe *b, struct bpe_scratch *c, size_t budget, struct ids *out);
 
-/* Return the bytes of a token; p == NULL: no such id. */
-struct span bpe_token_bytes(const struct bpe *b, token_id id);
-
 #endif

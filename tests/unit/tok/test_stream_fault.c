@@ -69,11 +69,12 @@ static int story(const struct tok *t, struct span text, size_t part, const struc
 	struct hash_key key = secret_key();
 	struct cached c = { .tok = t, .scratch = tok_scratch_new(), .cache = segcache_new(&o, &key) };
 	struct ids out = { 0 };
+	size_t used;
 	int r = -1;
 
 	if (c.scratch == NULL || c.cache == NULL)
 		goto out;
-	if (part == 0 && tok_cached_encode(&c, text, TOK_SPECIAL, &out) < 0) {
+	if (part == 0 && tok_cached_some(&c, text, TOK_SPECIAL, &out, &used) < 0) {
 		assert_int_equal(out.n, 0);
 		goto out;
 	}
