@@ -1,4 +1,5 @@
-/* bodies.h - what tests of bodies share: a key, ways to feed, ways to compare. For unit tests. */
+/* bodies.h - shared by the tests of bodies: a key, functions that feed a body and functions that
+ * compare prompts. For unit tests. */
 #ifndef TESTS_PROMPT_BODIES_H
 #define TESTS_PROMPT_BODIES_H
 
@@ -72,7 +73,7 @@ static inline bool name_eq(const struct prompt_name *a, const struct prompt_name
 	return a->seen == b->seen && a->n == b->n && memcmp(a->s, b->s, a->n + 1u) == 0;
 }
 
-/* All that can be seen is the same. */
+/* Return whether all public members of two prompts are equal. */
 static inline bool prompt_eq(const struct prompt *a, const struct prompt *b)
 {
 	return pages_eq(a, b) && a->json == b->json && a->found == b->found &&
@@ -84,7 +85,7 @@ static inline bool prompt_eq(const struct prompt *a, const struct prompt *b)
 	       name_eq(&a->lora, &b->lora) && name_eq(&a->salt, &b->salt) && name_eq(&a->user, &b->user);
 }
 
-/* A copy of what can be seen, pages too; free with prompt_drop(). */
+/* Copy the public members of a prompt and its pages. Free the copy with prompt_drop(). */
 static inline struct prompt prompt_keep(const struct prompt *p)
 {
 	struct prompt k = *p;
@@ -115,7 +116,7 @@ static inline void print_vec(const char *what, const struct page_vec *v)
 	print_message("\n");
 }
 
-/* <p>, made of <text>, is what the slow way makes of it. */
+/* Fail if <p>, made of <text>, differs from the reference of ref.h. */
 static inline void check_ref(const struct prompt *p, const char *text, size_t n)
 {
 	struct prompt_ref r = prompt_ref(&key, &opts, p->api, text, n);
@@ -123,20 +124,20 @@ static inline void check_ref(const struct prompt *p, const char *text, size_t n)
 	if (!vec_eq(&p->system, &r.system) || !vec_eq(&p->tools, &r.tools) ||
 	    !vec_eq(&p->messages, &r.messages) || p->n_units != r.n_units || p->found != r.found ||
 	    p->n_leading != r.n_leading || (p->mode == PROMPT_TOKENS) != r.tokens) {
-		print_message("%s\nunits %" PRIu64 " not %" PRIu64 ", found %d not %d, leading %u not %u\n",
+		print_message("%s\nunits %" PRIu64 " want %" PRIu64 ", found %d want %d, leading %u want %u\n",
 			      text, p->n_units, r.n_units, p->found, r.found, p->n_leading, r.n_leading);
 		print_vec("system", &p->system);
-		print_vec("   not", &r.system);
+		print_vec("  want", &r.system);
 		print_vec("tools", &p->tools);
-		print_vec("   not", &r.tools);
+		print_vec(" want", &r.tools);
 		print_vec("messages", &p->messages);
-		print_vec("     not", &r.messages);
-		fail_msg("differs from the slow way");
+		print_vec("    want", &r.messages);
+		fail_msg("the pages differ from the reference");
 	}
 	prompt_ref_free(&r);
 }
 
-/* What a cut body shows is a part of what the whole one does. */
+/* Fail if the pages and names of a cut body are not a prefix of those of the whole body. */
 static inline void check_prefix(const struct prompt *cut, const struct prompt *whole,
     const char *text)
 {
@@ -145,7 +146,7 @@ static inline void check_prefix(const struct prompt *cut, const struct prompt *w
 		print_message("%s\ncut after %" PRIu64 " bytes\n", text, cut->n_bytes);
 		print_vec("messages", &cut->messages);
 		print_vec("of whole", &whole->messages);
-		fail_msg("no prefix");
+		fail_msg("the pages of the cut body are not a prefix");
 	}
 	assert_true(cut->n_leading <= whole->n_leading);
 	assert_true(cut->n_units <= whole->n_units);
@@ -170,11 +171,11 @@ static inline enum prompt_api api_by_name(const char *name)
 	for (api = API_CHAT; api < PROMPT_APIS; api++)
 		if (strncmp(name, prompt_api_name(api), strlen(prompt_api_name(api))) == 0)
 			return api;
-	fail_msg("%s: begins with the name of no API", name);
+	fail_msg("%s: the name must begin with the name of an API", name);
 	return API_NONE;
 }
 
-/* Every body in tests/data/bodies; they are called API-WHAT.json. */
+/* Call <each> for every body in tests/data/bodies. Their names are API-WHAT.json. */
 static inline void each_body(void (*each)(const struct file *f))
 {
 	static char room[1 << 20];

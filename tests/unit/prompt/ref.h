@@ -1,6 +1,6 @@
-/* ref.h - a body made into pages slowly and plainly, from a tree of the whole of it, to hold the
- * machine of agent/prompt/ against. Nothing is resumable here, nothing is cut, memory is taken at
- * will and given back at once. For unit tests. */
+/* ref.h - a reference for agent/prompt/: it makes pages from a tree of the whole body, in the
+ * simplest way. It cannot read a body in parts or a cut body, and it allocates freely. For unit
+ * tests. */
 #ifndef TESTS_PROMPT_REF_H
 #define TESTS_PROMPT_REF_H
 
@@ -11,8 +11,8 @@
 
 struct node {
 	char type;		/* { [ s n t(rue) f(alse) 0 */
-	struct log text;	/* of a string, decoded; of a number, as written */
-	struct log name, key;	/* within an object; the key is the name, cut as the scanner does */
+	struct log text;	/* a string decoded, a number as written */
+	struct log name, key;	/* in an object; the key is the name, cut as the scanner cuts it */
 	struct node **kid;
 	size_t n;
 };
@@ -53,7 +53,7 @@ static inline void tree_add(struct node *x, struct node *kid)
 	x->kid[x->n++] = kid;
 }
 
-/* The text is known to be good JSON. */
+/* Read a value into a tree. The text must be valid JSON. */
 static inline struct node *tree_read(struct ref *r)
 {
 	struct log key = { 0 };
@@ -111,7 +111,7 @@ static inline bool text_is(const struct node *x, const char *s)
 	    memcmp(x->text.p, s, x->text.n) == 0;
 }
 
-/* The last of that key, in an object; NULL when there is none. */
+/* Return the last member of an object with that key; NULL if there is none. */
 static inline const struct node *get(const struct node *x, const char *key)
 {
 	const struct node *found = NULL;
@@ -123,7 +123,8 @@ static inline const struct node *get(const struct node *x, const char *key)
 	return found;
 }
 
-/* Of several keys that fill the same place: the last value; null only voids its own key's. */
+/* Return the last value of several keys that fill the same field. A null only replaces a value of
+ * its own key. */
 static inline const struct node *last_of(const struct node *x, const char *const *keys)
 {
 	const struct node *found = NULL;
@@ -142,7 +143,7 @@ static inline const struct node *last_of(const struct node *x, const char *const
 struct run_ref {
 	const struct hash_key *key;
 	uint32_t page;
-	struct log text;	/* since the last page of a medium */
+	struct log text;	/* text after the last page of a medium */
 	struct page_vec v;
 	uint64_t n_units;
 	uint64_t mark;
@@ -164,7 +165,7 @@ static inline void ref_add(struct run_ref *r, const void *p, size_t n)
 	r->n_units += n;
 }
 
-/* All whole pages; what is left stays in <text>. */
+/* Push all whole pages of <text>, and keep the rest in it. */
 static inline void ref_cut(struct run_ref *r)
 {
 	size_t i;
@@ -220,7 +221,8 @@ static inline void ref_quoted(struct log *out, const struct log *text)
 	log_bytes(out, "\"", 1);
 }
 
-/* Compact JSON, '"' and '\\' escaped; <skip>: a key left out, <levels> down. */
+/* Append <x> as compact JSON with '"' and '\\' escaped, without members named <skip> at <levels>
+ * levels down. */
 static inline void ref_canon(struct log *out, const struct node *x, const char *skip, int levels)
 {
 	bool first = true;
@@ -251,7 +253,7 @@ static inline void ref_canon(struct log *out, const struct node *x, const char *
 				log_bytes(out, ",", 1);
 			first = false;
 			if (x->type == '{') {
-				/* names are cut where they have to be compared, and only there */
+				/* names are cut only at the level where they are compared with <skip> */
 				ref_quoted(out, skip != NULL && levels == 1 ? &x->kid[i]->key : &x->kid[i]->name);
 				log_bytes(out, ":", 1);
 			}
@@ -311,7 +313,7 @@ static inline void ref_call_name(struct run_ref *r, const struct node *name)
 	ref_add(r, &h, 8);
 }
 
-/* Text as it is, anything else but null as JSON text. */
+/* Add a string as it is, null as nothing, and any other value as JSON text. */
 static inline void ref_value_text(struct run_ref *r, const struct node *x)
 {
 	if (x->type == 's') {
@@ -343,7 +345,7 @@ static inline bool ref_is_media(const struct node *x)
 	return false;
 }
 
-/* The mark before a value that counts as JSON text; 0: none of these. */
+/* Return the mark before a value that is added as JSON text; 0 if <x> is no such member. */
 static inline char ref_json_mark(const struct node *x)
 {
 	static const char *const calls[] = {
@@ -368,7 +370,8 @@ static inline bool ref_is_text(const struct node *x)
 	return is(x, "text") || is(x, "thinking") || is(x, "refusal");
 }
 
-/* Does this member bring something? A part's level is 0, that of a part in a tool result 1. */
+/* Return whether this member adds text or media. The level of a part is 0, of a part in a tool
+ * result 1. */
 static inline bool ref_brings(const struct node *x, int level)
 {
 	if (ref_is_text(x))
@@ -415,7 +418,7 @@ static inline void ref_part(struct run_ref *r, const struct node *part, int leve
 
 		for (k = 0; k < n; k++)
 			if (is(use[k], x->key.p))
-				n = 0;		/* twice: all the part brought is void */
+				n = 0;		/* a repeated key drops all that the part had before */
 		if (ref_brings(x, level) && n < 64)
 			use[n++] = x;
 	}
@@ -453,7 +456,8 @@ static inline void ref_content(struct run_ref *r, const struct node *x)
 		ref_parts(r, x, 0);
 }
 
-/* What stands in a call: its own members, and those of "function" or "custom" in it, in order. */
+/* Find the arguments and the name of a call: the last of its own members and of those in its
+ * "function" or "custom". */
 static inline void ref_call_members(const struct node *call, bool inner, const struct node **args,
 				    const struct node **name)
 {
@@ -528,7 +532,7 @@ static inline void ref_append(struct page_vec *to, const struct page_vec *v)
 			abort();
 }
 
-/* The three runs are filled: their pages and the final one go to <to>. */
+/* Append the pages of the three runs and the final page to <to>. */
 static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct run_ref run[3],
 			     uint64_t role, uint64_t name, uint64_t type, bool keep_empty)
 {
@@ -604,7 +608,7 @@ static inline void ref_messages(struct prompt_ref *p, const struct node *list)
 	}
 }
 
-/* A message of text only: system texts, and "input" as a string. */
+/* Add a message of text only: a system text, or "input" as a string. */
 static inline void ref_plain(struct prompt_ref *p, struct page_vec *to, const struct node *content,
 			     const char *role)
 {
@@ -654,7 +658,7 @@ static inline bool ref_text_prompt(struct prompt_ref *p, const struct node *x, b
 	return some;
 }
 
-/* Of the list from <from> on; false: there is something that is no id. */
+/* Add the ids of a list. Returns false if an element is not an id. */
 static inline bool ref_ids(struct prompt_ref *p, const struct node *list, bool first)
 {
 	uint32_t page = p->opts.token_page, fill = 0, ids[512];
@@ -716,7 +720,8 @@ static inline void ref_batch(struct prompt_ref *p, const struct node *x)
 	p->found = p->found && good;
 }
 
-/* The system text of the contents API: the last of both spellings, and "parts" of an object. */
+/* Return the system text of the contents API: the last member of either spelling, or its "parts" if
+ * it is an object. */
 static inline const struct node *ref_instruction(const struct node *top)
 {
 	const struct node *s = NULL;

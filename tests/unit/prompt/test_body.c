@@ -1,5 +1,5 @@
-/* test_body.c - what counts of a body: tables worked out by hand, one body against another, and
- * every body of tests/data/bodies against the slow way (ref.h). */
+/* test_body.c - the pages of a body: tables computed by hand, pairs of bodies that must be equal or
+ * different, and every body of tests/data/bodies against the reference (ref.h). */
 #include "tests/unit/prompt/bodies.h"
 
 #define S10	"0123456789"
@@ -37,7 +37,7 @@ static void test_paths(void **state)
 	assert_string_equal(prompt_api_name(API_MESSAGES), "messages");
 }
 
-/* How many pages, worked out by hand: system/tools/messages, leading ones, units. */
+/* The number of pages, computed by hand: system/tools/messages, leading pages, units. */
 static void test_counts(void **state)
 {
 	static const struct {
@@ -49,7 +49,7 @@ static void test_counts(void **state)
 		{ API_CHAT, "0/0/1", 0, 2, "{'messages':[{'role':'user','content':'hi'}]}" },
 		{ API_CHAT, "0/0/1", 0, 63,
 		    "{'messages':[{'role':'user','content':'" S50 S10 "012'}]}" },
-		/* text that fills its pages: one more for role and name */
+		/* a text that fills its pages: one more page for role and name */
 		{ API_CHAT, "0/0/2", 0, 64, "{'messages':[{'role':'user','content':'" S64 "'}]}" },
 		{ API_CHAT, "0/0/2", 0, 65, "{'messages':[{'role':'user','content':'" S64 "4'}]}" },
 		{ API_CHAT, "0/0/3", 2, 4,
@@ -62,7 +62,7 @@ static void test_counts(void **state)
 		{ API_CHAT, "0/0/0", 0, 0, "{'messages':[]}" },
 		{ API_CHAT, "0/0/0", 0, 0, "{'messages':'text'}" },
 		{ API_CHAT, "0/0/0", 0, 0, "{'prompt':'text','input':'text','system':'no'}" },
-		/* 10 + page + 5: a padded page, the image, the last one */
+		/* 10 + page + 5: a padded page, the image, the last page */
 		{ API_CHAT, "0/0/3", 0, 79,
 		    "{'messages':[{'role':'user','content':[{'type':'text','text':'" S10
 		    "'},{'type':'image_url','image_url':{'url':'u'}},{'text':'abcde'}]}]}" },
@@ -165,7 +165,7 @@ static void test_counts(void **state)
 		snprintf(pages, sizeof(pages), "%zu/%zu/%zu", p->system.n, p->tools.n, p->messages.n);
 		if (strcmp(pages, cases[i].pages) != 0 || p->n_leading != cases[i].lead ||
 		    p->n_units != cases[i].units)
-			fail_msg("%s\nis %s, lead %u, units %u", text, pages, p->n_leading,
+			fail_msg("%s\ngot %s, lead %u, units %u", text, pages, p->n_leading,
 				 (unsigned)p->n_units);
 		check_ref(p, text, strlen(text));
 	}
@@ -181,7 +181,7 @@ static const struct pair {
 	int want;
 	const char *a, *b;
 } pairs[] = {
-	/* forms of one thing */
+	/* two forms of the same prompt */
 	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
 	    "{'messages':[{'role':'user','content':[{'type':'text','text':'abc'}]}]}" },
 	{ API_CHAT, SAME, "{'messages':[{'role':'user','content':'abc'}]}",
@@ -260,7 +260,7 @@ static const struct pair {
 	    "{'prompt':[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]]}" },
 	{ API_COMPLETIONS, SAME, "{'prompt':'void','prompt':['abc']}", "{'prompt':'abc'}" },
 	{ API_GENERATE, SAME, "{'input_ids':[1,'x'],'text':'abc'}", "{'text':'abc'}" },
-	/* things that differ */
+	/* prompts that differ */
 	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}",
 	    "{'messages':[{'role':'assistant','content':'abc'}]}" },
 	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'abc'}]}",
@@ -374,7 +374,7 @@ static void test_pairs(void **state)
 	body_free(b);
 }
 
-/* A leading system message and a system text of its own make the same pages. */
+/* A leading system message and a separate system text make the same pages. */
 static void test_system(void **state)
 {
 	struct body *a = body_make(), *b = body_make();
@@ -393,7 +393,7 @@ static void test_history(void **state)
 {
 	static const struct { const char *messages; uint32_t history; } cases[] = {
 		{ "{'role':'user','content':'a'}", 0 },
-		{ "{'role':'assistant','content':'a'}", 0 },		/* in front of it is nothing */
+		{ "{'role':'assistant','content':'a'}", 0 },		/* no page before it */
 		{ "{'role':'user','content':'a'},{'role':'assistant','content':'b'}", 1 },
 		{ "{'role':'user','content':'a'},{'content':'b','role':'assistant'},{'role':'user',"
 		  "'content':'c'}", 1 },
@@ -417,7 +417,7 @@ static void test_history(void **state)
 	}
 }
 
-/* ---- prompts that are none ------------------------------------------------------------------- */
+/* ---- bodies with and without a prompt -------------------------------------------------------- */
 
 static void test_found(void **state)
 {
@@ -481,7 +481,7 @@ static void test_found(void **state)
 static void test_names(void **state)
 {
 	static const struct {
-		const char *body, *model, *lora, *salt, *user;	/* NULL: not seen; "*": seen, a hash */
+		const char *body, *model, *lora, *salt, *user;	/* NULL: not seen; "*": seen, as a hash */
 	} cases[] = {
 		{ "{'model':'m','user':'u','cache_salt':'s','lora_path':'l'}", "m", "l", "s", "u" },
 		{ "{}", NULL, NULL, NULL, NULL },
@@ -561,7 +561,7 @@ static void test_salts(void **state)
 	body_free(b);
 }
 
-/* Images beside the text of generate part prompts by their content. */
+/* Two generate bodies of the same text with different images have different salts. */
 static void test_images_beside(void **state)
 {
 	static const char *const different[] = {
@@ -631,14 +631,14 @@ static void test_max_pages(void **state)
 		assert_int_equal(p->truncated, o.max_pages < 5);
 		assert_true(vec_starts(&w->messages, &p->messages));
 		assert_int_equal(p->json, JSON_DONE);
-		p = feed_text(b, API_CHAT, "{\"messages\":[]}");	/* a new body, a new count */
+		p = feed_text(b, API_CHAT, "{\"messages\":[]}");	/* the count starts again with each body */
 		assert_false(p->truncated);
 		body_free(b);
 	}
 	body_free(whole);
 }
 
-/* Sizes that no caller should ask for are brought into range. */
+/* Page sizes out of range are moved into range. */
 static void test_page_sizes(void **state)
 {
 	static const uint32_t sizes[] = { 0, 1, 15, 16, 17, 63, 65, 100, 256, 257, UINT32_MAX };
@@ -669,7 +669,7 @@ static void test_nesting(void **state)
 	char text[1024];
 	size_t n;
 
-	for (n = 124; n < 128; n++) {	/* tools at depth 1, n lists, in them a number */
+	for (n = 124; n < 128; n++) {	/* tools at depth 1: n nested lists with a number inside */
 		snprintf(text, sizeof(text), "{\"messages\":[{}],\"tools\":");
 		memset(text + strlen(text) + 1, 0, 300);
 		memset(text + strlen(text), '[', n);
@@ -713,7 +713,7 @@ static void test_big(void **state)
 	body_free(c);
 }
 
-/* Nothing of one body is seen in the next, and the memory stays. */
+/* A reset drops all content of the last body and keeps the memory. */
 static void test_reset(void **state)
 {
 	struct body *b = body_make(), *fresh = body_make();
@@ -749,7 +749,8 @@ static void test_files(void **state)
 	each_body(check_file);
 }
 
-/* The number of either key, limited; the hint of Dynamo goes before the plain one in any order. */
+/* The number of either key, limited to the range. The hint of Dynamo wins over the plain key in any
+ * order. */
 static void test_priority(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
-/* test_body_fault.c - each allocation fails once, in turn: a body is then counted in part and says
- * so, and what it shows is still a part of the whole. */
+/* test_body_fault.c - each allocation fails once, in turn: the prompt is then marked truncated, and
+ * its pages are a prefix of the pages of the whole body. */
 #include "tests/unit/prompt/bodies.h"
 #include "tests/unit/fault.h"
 
@@ -26,7 +26,7 @@ static bool story(const struct prompt *whole, struct page_vec *whole_order)
 	if (b == NULL)
 		return false;
 	body_reset(b, API_CHAT);
-	for (i = 0; i < 4; i++)		/* calls and aside are shown early, then hidden */
+	for (i = 0; i < 4; i++)		/* the pages of calls and reasoning come out early and are taken back */
 		body_feed(b, body_text + i * (sizeof(body_text) / 4),
 			  i < 3 ? sizeof(body_text) / 4 : sizeof(body_text) - 1 - 3 * (sizeof(body_text) / 4));
 	p = body_prompt(b);
@@ -61,7 +61,7 @@ static void test_fault(void **state)
 		all = story(&whole, &order);
 		if (!fault_end())
 			break;
-		assert_false(all);	/* an allocation that is not missed was not needed */
+		assert_false(all);	/* a failure without effect: the allocation was not needed */
 	}
 	assert_true(all);
 	assert_in_range(k, 8, 100);

@@ -1,9 +1,8 @@
-/* test_chance.c - bodies made by chance from what bodies are made of, right and wrong, with a fixed
- * seed:
- *   - what the machine makes of one is what the slow way makes of it (ref.h)
- *   - in random pieces it is the same as whole
- *   - cut at random places it is a part of the whole
- *   - written otherwise (white space, escapes, order of keys) it is the same */
+/* test_chance.c - random bodies of valid and invalid members, from a fixed seed:
+ *   - the pages of a body are those of the reference (ref.h)
+ *   - a body in random pieces gives the same as whole
+ *   - a body cut at a random place gives a prefix of the whole
+ *   - other white space, escapes or order of keys change nothing */
 #include "tests/unit/prompt/bodies.h"
 
 #define ROUNDS	3000
@@ -88,7 +87,7 @@ static struct node *make_any(struct maker *m, unsigned depth)
 	return x;
 }
 
-/* Now and then something of another kind than is expected. */
+/* Return true once in 40 calls: write a value of a wrong type. */
 static bool wrong(struct maker *m)
 {
 	return below(m, 40) == 0;
@@ -210,7 +209,7 @@ static struct node *make_content(struct maker *m)
 	return wrong(m) ? make_any(m, 0) : below(m, 2) ? make_text(m) : make_parts(m, 0);
 }
 
-/* A content of the contents API, or its system instruction. */
+/* Make a content of the contents API, or its system instruction. */
 static struct node *make_google(struct maker *m)
 {
 	struct node *x = tree_new('{');
@@ -378,8 +377,8 @@ static bool among(const char *s, const char *const *words, size_t n)
 	return false;
 }
 
-/* May keys be written in any order in <x>? Not where they count as JSON text; one level deep in
- * media. */
+/* Return which keys in <x> may be written in any order: none in a value that counts as JSON text,
+ * only its own keys in media. */
 static enum shuffle shuffle_in(const struct maker *m, const struct node *x, enum shuffle around)
 {
 	static const char *const fixed[] = {
@@ -472,7 +471,7 @@ static void check_pieces(struct maker *m, struct body *b, const struct prompt *w
 		body_feed(b, text->p + at, k);
 	}
 	if (!prompt_eq(body_prompt(b), whole))
-		fail_msg("pieces differ: %s", text->p);
+		fail_msg("in pieces it differs: %s", text->p);
 }
 
 static void check_cuts(struct maker *m, struct body *b, const struct prompt *whole,
@@ -501,7 +500,7 @@ static void round_of(struct maker *m, struct body *a, struct body *b, enum promp
 	write_node(m, &other, tree, SPACED, m->twice ? NONE : ALL);
 	q = feed_whole(b, api, other.p, other.n);
 	if (!pages_eq(whole, q) || whole->n_units != q->n_units)
-		fail_msg("written otherwise it differs:\n%s\n%s", text.p, other.p);
+		fail_msg("these forms of one body differ:\n%s\n%s", text.p, other.p);
 	free(text.p);
 	free(other.p);
 	tree_free(tree);
@@ -530,8 +529,8 @@ static void test_twice(void **state)
 	rounds(2, true);
 }
 
-/* Bytes of good bodies changed: nothing is promised but that it ends well, and the same way in
- * pieces. */
+/* Bodies with changed bytes: the scanner must not crash, and must give the same in pieces. If the
+ * body is still JSON, it must give the pages of the reference. */
 static void mutate_file(const struct file *f)
 {
 	struct body *a = body_make(), *b = body_make();

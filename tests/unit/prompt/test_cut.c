@@ -1,6 +1,6 @@
-/* test_cut.c - bodies in pieces and bodies cut short: every split gives what the whole gives, every
- * cut a part of it; turn N of a conversation is a part of turn N + 1; the order of keys does not
- * matter. */
+/* test_cut.c - bodies in pieces and bodies cut short. Every split gives the pages of the whole
+ * body, every cut a prefix of them. The pages of turn N of a conversation are a prefix of those of
+ * turn N + 1. The order of keys changes nothing. */
 #include "tests/unit/prompt/bodies.h"
 
 #define S10	"0123456789"
@@ -15,7 +15,7 @@ static void split_file(const struct file *f)
 	struct rng rng;
 	size_t at, k, round;
 
-	for (at = 0; at <= f->n; at++) {	/* in two */
+	for (at = 0; at <= f->n; at++) {	/* in two pieces */
 		body_reset(b, f->api);
 		body_feed(b, f->p, at);
 		body_feed(b, f->p + at, f->n - at);
@@ -23,7 +23,7 @@ static void split_file(const struct file *f)
 			fail_msg("%s split at %zu", f->name, at);
 	}
 	rng_init(&rng, f->n);
-	for (round = 0; round < 50; round++) {	/* in many */
+	for (round = 0; round < 50; round++) {	/* in many pieces */
 		body_reset(b, f->api);
 		for (at = 0; at < f->n; at += k) {
 			k = 1 + rng_below(&rng, round % 2 ? 9 : 300);
@@ -43,9 +43,9 @@ static void test_splits(void **state)
 	each_body(split_file);
 }
 
-/* At every byte: what was fed by the byte and what is fed at once show the same, and that is a part
- * of the whole. A body with keys that come twice takes back what it showed: only the first holds.
- */
+/* Cut at every byte. The cut body fed byte by byte gives the same as fed at once, and this is a
+ * prefix of the whole. The prefix is not checked for bodies with repeated keys, because a later
+ * value replaces pages that came out before. */
 static void cut_file(const struct file *f)
 {
 	bool twice = strstr(f->name, "duplicates") != NULL;
@@ -61,7 +61,7 @@ static void cut_file(const struct file *f)
 			body_feed(b, f->p + n - 1, 1);
 		feed_whole(c, f->api, (const char *)cut, n);
 		if (!prompt_eq(body_prompt(b), body_prompt(c)))
-			fail_msg("%s: %zu bytes at once differ from one by one", f->name, n);
+			fail_msg("%s: the first %zu bytes at once differ from byte by byte", f->name, n);
 		if (!twice)
 			check_prefix(body_prompt(c), whole, f->p);
 		edge_free(cut, n);
@@ -76,7 +76,7 @@ static void test_cuts(void **state)
 	each_body(cut_file);
 }
 
-/* How much of a cut body is seen, by hand. */
+/* The pages and flags of cut bodies, computed by hand. */
 static void test_cut_seen(void **state)
 {
 	static const struct {
@@ -99,7 +99,7 @@ static void test_cut_seen(void **state)
 		    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}" },
 		{ API_CHAT, 0, 0, 2, 2, 67, true, false, false, false, true,
 		    "{\"messages\":[{\"role\":\"system\",\"content\":\"" S64 "abc\"}]" },
-		/* calls and aside show only behind whole content */
+		/* pages of calls and reasoning come out only after the whole content */
 		{ API_CHAT, 0, 0, 0, 0, 64, true, false, false, false, false,
 		    "{\"messages\":[{\"tool_calls\":[{\"function\":{\"arguments\":\"" S64 },
 		{ API_CHAT, 0, 0, 1, 0, 64, true, false, false, false, false,
@@ -165,7 +165,7 @@ static void test_cut_seen(void **state)
 	body_free(b);
 }
 
-/* A name cut short is not seen, and a word of a number may go on. */
+/* A name counts as seen only once its closing quote is read. */
 static void test_cut_names(void **state)
 {
 	static const char text[] = "{\"model\":\"gpt\",\"user\":\"u\",\"cache_salt\":\"salt\","
@@ -187,8 +187,7 @@ static void test_cut_names(void **state)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* Messages of a conversation, in two forms each: as it is new, and as it comes back in later turns.
- */
+/* A message of a conversation in two forms: when it is new, and when later turns send it again. */
 struct turn {
 	const char *fresh, *later;
 };
@@ -259,7 +258,7 @@ static const struct turn responses[] = {
 	    "{\"role\":\"user\",\"content\":\"thanks\"}" },
 };
 
-/* The first <n> messages; the last one in its fresh form, or all in the later. */
+/* Write the first <n> messages: the last in its fresh form, those before it in their later form. */
 static void write_turn(char *to, const char *prefix, const struct turn *t, size_t n,
     const char *suffix)
 {
@@ -292,10 +291,10 @@ static void turns(enum prompt_api api, const char *prefix, const struct turn *t,
 		assert_int_equal(p->json, JSON_DONE);
 		assert_int_equal(q->json, JSON_DONE);
 		if (!vec_starts(&q->messages, &p->messages) || p->messages.n == q->messages.n)
-			fail_msg("turn %zu is no part of the next: %s", i, text);
+			fail_msg("the pages of turn %zu are not a prefix of the next: %s", i, text);
 		assert_true(vec_eq(&p->system, &q->system));
 		assert_true(vec_eq(&p->tools, &q->tools));
-		assert_int_equal(prompt_pages(p, NULL, NULL, &x), 0);	/* and in order, too */
+		assert_int_equal(prompt_pages(p, NULL, NULL, &x), 0);	/* the ordered pages, too */
 		assert_int_equal(prompt_pages(q, NULL, NULL, &y), 0);
 		if (i > 1)
 			assert_true(vec_starts(&y, &x));
@@ -318,7 +317,7 @@ static void test_turns(void **state)
 	turns(API_RESPONSES, "{\"instructions\":\"x\",\"input\":[", responses, N(responses), "]}");
 }
 
-/* A completion that goes on: its whole pages are a part, the padded one is not. */
+/* A longer completion prompt shares the whole pages of the shorter one, but not its padded page. */
 static void test_turns_text(void **state)
 {
 	struct body *a = body_make(), *b = body_make();
@@ -335,7 +334,7 @@ static void test_turns_text(void **state)
 
 /* ---- order of keys --------------------------------------------------------------------------- */
 
-/* Every order of <n> members between <prefix> and <suffix>. */
+/* Feed the <n> members in every order between <prefix> and <suffix>. */
 static void orders(enum prompt_api api, const char *prefix, const char *const *member, size_t n,
 		   const char *suffix)
 {
@@ -368,7 +367,7 @@ static void orders(enum prompt_api api, const char *prefix, const char *const *m
 		if (!pages_eq(p, first) || p->n_units != first->n_units || !name_eq(&p->model, &first->model) ||
 		    !name_eq(&p->lora, &first->lora) || !name_eq(&p->salt, &first->salt) ||
 		    !name_eq(&p->user, &first->user))
-			fail_msg("order matters: %s", text);
+			fail_msg("another order of keys gives other pages: %s", text);
 	}
 	body_free(a);
 	body_free(b);

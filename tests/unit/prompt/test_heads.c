@@ -1,5 +1,5 @@
-/* test_heads.c - whose head a cut body is lent: prompts are made by hand, a page is a small number.
- */
+/* test_heads.c - which remembered head a cut body gets. Prompts are made by hand; a page is a small
+ * number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "agent/base/rng.h"
 #include "agent/prompt/heads.h"
 
-static struct hash_key key;	/* of random bytes: a secret of zeros makes XXH3 collide */
+static struct hash_key key;	/* random bytes, because XXH3 collides with a secret of zeros */
 
 static struct heads *make(size_t max_bytes, size_t max_tenant_bytes)
 {
@@ -22,7 +22,7 @@ static struct heads *make(size_t max_bytes, size_t max_tenant_bytes)
 	return h;
 }
 
-/* A vector of the pages in <text>, one for each character. */
+/* Return a vector with a page for each character of <text>. */
 static struct page_vec pages(const char *text)
 {
 	static page_key store[64][256];
@@ -75,7 +75,7 @@ static struct heads_stats stats(struct heads *h)
 	return s;
 }
 
-/* The model that <p> is lent; "-" when none. */
+/* Return the model of the head that <p> gets; "-" if none. */
 static const char *lent(struct heads *h, uint64_t tenant, struct prompt p)
 {
 	struct prompt_head *head = heads_find(h, tenant, tenant + 100, &p);
@@ -88,7 +88,7 @@ static const char *lent(struct heads *h, uint64_t tenant, struct prompt p)
 	return s;
 }
 
-/* Whole bodies in order, then a cut one, and whose head it gets. */
+/* Add whole bodies in order, then find the head for a cut body. */
 static void openings(void **state)
 {
 	static const struct {
@@ -98,12 +98,12 @@ static void openings(void **state)
 		{ { { "abc", "m" } }, "a", "m" },
 		{ { { "abc", "m" } }, "abcd", "m" },
 		{ { { "abc", "m" } }, "ab", "m" },
-		{ { { "abc", "m" } }, "axyz", "m" },		/* by its first page */
+		{ { { "abc", "m" } }, "axyz", "m" },		/* its first page is enough */
 		{ { { "abc", "m" } }, "xbc", "-" },
 		{ { { "abc", "m" } }, "", "-" },
 		{ { { "", "m" } }, "a", "-" },
-		{ { { "ab", "m" }, { "ac", "n" } }, "ab", "m" },	/* the deepest wins */
-		{ { { "ab", "m" }, { "ac", "n" } }, "ad", "n" },	/* then the last */
+		{ { { "ab", "m" }, { "ac", "n" } }, "ab", "m" },	/* the longest match wins */
+		{ { { "ab", "m" }, { "ac", "n" } }, "ad", "n" },	/* of equal matches the last added wins */
 		{ { { "ac", "n" }, { "ab", "m" } }, "ad", "m" },
 		{ { { "abcdefgh1", "m" }, { "abcdefgX", "n" } }, "abcdefgh2", "m" },
 		{ { { "abcdefgh1", "m" }, { "abcdefgX", "n" } }, "abcdefg", "n" },	/* 4 pages */
@@ -118,7 +118,7 @@ static void openings(void **state)
 		for (k = 0; k < 3 && cases[i].added[k][0] != NULL; k++)
 			add(h, 1, whole(cases[i].added[k][0], cases[i].added[k][1], "", ""));
 		if (strcmp(lent(h, 1, cut(cases[i].cut)), cases[i].want) != 0)
-			fail_msg("case %zu: \"%s\" was not lent %s", i, cases[i].cut, cases[i].want);
+			fail_msg("case %zu: \"%s\" did not get %s", i, cases[i].cut, cases[i].want);
 		heads_free(h);
 	}
 }
@@ -173,7 +173,8 @@ static void not_every_body_is_remembered(void **state)
 	heads_free(h);
 }
 
-/* What a body did see must be what the head has: the whole of it, or its beginning. */
+/* A body gets a head only if the parts that it has agree: equal if it has the whole part, a prefix
+ * if it is cut in the part. */
 static void what_disagrees_is_not_lent(void **state)
 {
 	struct heads *h = make(1 << 20, 1 << 20);
@@ -239,7 +240,7 @@ static char *numbered(unsigned i)
 	return s;
 }
 
-/* A thousand conversations with one head keep it once; what nobody points to goes at once. */
+/* A thousand conversations share one stored head. A head is freed when its last opening goes. */
 static void heads_are_shared_by_content(void **state)
 {
 	struct heads *h = make(1 << 20, 1 << 20);
@@ -259,7 +260,7 @@ static void heads_are_shared_by_content(void **state)
 	heads_free(h);
 }
 
-/* The last digit first, so that openings part early. */
+/* Write <i> with its last digit first, so that openings differ early. */
 static char *parting(unsigned i)
 {
 	static char s[16];
@@ -271,8 +272,8 @@ static char *parting(unsigned i)
 	return s;
 }
 
-/* The oldest goes first; to be found keeps young: of fifty tenants' first conversations, only the
- * one that is asked for again and again lives through all that follows. */
+/* The least recently used head is evicted first: of the first conversations of fifty tenants, only
+ * the one that is found again and again survives. */
 static void bounded_over_all(void **state)
 {
 	struct heads *h = make(65536, 65536);

@@ -1,5 +1,5 @@
-/* test_heads_fault.c - each allocation of a story fails once, in turn: a head may then be
- * forgotten, but what is lent is right, and nothing leaks or is counted twice. */
+/* test_heads_fault.c - each allocation fails once, in turn: a head may then be missing, but a head
+ * that is found is right, and nothing leaks or is counted twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "agent/prompt/heads.h"
 #include "tests/unit/fault.h"
 
-static struct hash_key key;	/* of random bytes: a secret of zeros makes XXH3 collide */
+static struct hash_key key;	/* random bytes, because XXH3 collides with a secret of zeros */
 
 static struct prompt body(page_key *pages, uint32_t n, enum json_state json, const char *model)
 {
@@ -53,7 +53,7 @@ static void story(void)
 	heads_add(h, 1, 1, &p);
 	expect(h, pages, 4, "n", "m");
 	expect(h, pages, 10, "m", "n");
-	for (i = 0; i < 30; i++) {		/* above the share: the oldest go */
+	for (i = 0; i < 30; i++) {		/* beyond the share of a tenant: the oldest are evicted */
 		pages[0] = 100 + i;
 		p = body(pages, 3, JSON_DONE, i % 2 ? "m" : "n");
 		heads_add(h, 1, 1, &p);

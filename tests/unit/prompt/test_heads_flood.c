@@ -1,5 +1,5 @@
-/* test_heads_flood.c - what crafted tenants, models and messages do to the tables of heads:
- * nothing. Their keys are keyed hashes; so chains are as long as those of random names. */
+/* test_heads_flood.c - crafted tenants, models and messages cannot lengthen the chains in the
+ * tables of heads, because the tables use keyed hashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static struct hash_key key(void)
 	return k;
 }
 
-/* Each message once as tenant, once as model, and its hash as the opening page. */
+/* Add each message once as tenant and once as model, with its hash as the opening page. */
 static void fill(struct heads *h, const struct hash_key *k, enum flood_set set)
 {
 	static struct prompt p;
@@ -94,7 +94,7 @@ static void crafted_names(void **state)
 	}
 }
 
-/* At the defaults the budget ends what the tables could be filled with. */
+/* With the default limits, chains stay short until the memory budget is full. */
 static void full(void **state)
 {
 	struct hash_key k = key();

@@ -1,5 +1,5 @@
-/* test_order.c - segments put in order, with and without a head lent by another body. A page is a
- * small number here: letters of a string. */
+/* test_order.c - the order of the parts of a prompt, with and without the head of another body. A
+ * page is a letter of a string here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const struct {
 	const char *head_system, *head_tools;	/* NULL: no head */
 	const char *want;
 } cases[] = {
-	/* whole bodies; a head is not asked */
+	/* whole bodies: a head is not used */
 	{ NULL, DONE, "s", "t", "m", 0, NULL, NULL, "stm" },
 	{ &usual, DONE, "s", "t", "lm", 1, NULL, NULL, "sltm" },
 	{ &usual, DONE, "", "", "lm", 1, "S", "T", "lm" },
@@ -44,23 +44,23 @@ static const struct {
 	{ &tools_last, DONE, "s", "t", "lm", 1, NULL, NULL, "slmt" },
 	{ &twice, DONE, "s", "t", "lm", 1, NULL, NULL, "slslsl" },
 	{ &usual, DONE, "", "", "", 0, NULL, NULL, "" },
-	/* cut, without a head: what was seen to its end, and messages */
+	/* cut, without a head: the parts read to their end, and the messages */
 	{ &usual, PROMPT, "", "", "lm", 1, NULL, NULL, "lm" },
 	{ &usual, PROMPT | TOOLS, "", "t", "lm", 1, NULL, NULL, "ltm" },
 	{ &usual, 0, "", "", "lmm", 1, NULL, NULL, "lmm" },
-	/* cut inside tools or system, messages seen: the part is left out */
+	/* cut inside tools or system, after the messages: the cut part is left out */
 	{ &usual, PROMPT, "", "t", "lm", 1, NULL, NULL, "lm" },
 	{ &usual, PROMPT, "s", "", "m", 0, NULL, NULL, "m" },
-	/* nothing behind it: the part is all there is */
+	/* no part after the cut one: it is used */
 	{ &usual, 0, "s", "", "", 0, NULL, NULL, "s" },
 	{ &usual, 0, "", "t", "", 0, NULL, NULL, "t" },
 	{ &tools_last, PROMPT, "", "t", "m", 0, NULL, NULL, "mt" },
-	/* cut inside the leading messages: they are the end */
+	/* cut inside the leading messages: nothing follows them */
 	{ &usual, SYS | TOOLS, "s", "t", "ll", 2, NULL, NULL, "sll" },
 	{ &tools_first, TOOLS, "", "t", "ll", 2, NULL, NULL, "tll" },
 	{ &usual, 0, "", "", "ll", 2, NULL, "T", "ll" },
 	{ &usual, PROMPT, "", "", "ll", 2, NULL, "T", "llT" },
-	/* a head stands in for what was not seen to its end, and only for that */
+	/* a head replaces only the parts that were not read to their end */
 	{ &usual, PROMPT, "", "", "lm", 1, "S", "T", "SlTm" },
 	{ &usual, PROMPT, "s", "t", "m", 0, "SS", "TT", "SSTTm" },
 	{ &usual, PROMPT | SYS, "s", "t", "m", 0, "SS", "TT", "sTTm" },
@@ -94,7 +94,7 @@ static void test_order(void **state)
 			got[k] = (char)out.p[k];
 		got[k] = '\0';
 		if (strcmp(got, cases[i].want) != 0)
-			fail_msg("case %zu: %s, not %s", i, got, cases[i].want);
+			fail_msg("case %zu: got %s, want %s", i, got, cases[i].want);
 	}
 	page_vec_free(&out);
 }

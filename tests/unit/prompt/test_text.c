@@ -1,5 +1,5 @@
-/* test_text.c - the words of a prompt: what is taken is what the scanner counts, for every body,
- * however it comes and wherever it is cut. */
+/* test_text.c - the collected texts and ids of a prompt give the pages that the scanner gives: for
+ * every body, in pieces of any size and cut at any place. */
 #include "agent/prompt/text.h"
 #include "tests/unit/prompt/bodies.h"
 
@@ -44,7 +44,7 @@ static const struct { enum prompt_api api; const char *text; } bodies[] = {
 
 #define N_BODIES	(sizeof(bodies) / sizeof(bodies[0]))
 
-/* ---- what the scanner would show of these words and ids -------------------------------------- */
+/* ---- the pages that the scanner makes of these texts and ids --------------------------------- */
 
 static void words_pages(const struct prompt_text *t, struct page_vec *out)
 {
@@ -103,7 +103,7 @@ static void same_as_scanner(const struct prompt_text *t, const struct prompt *p,
 	else
 		ids_pages(t, &out);
 	if (!vec_eq(&out, &p->messages))
-		fail_msg("%.*s: %zu pages of the words, %zu of the scanner", (int)n, text, out.n,
+		fail_msg("%.*s: %zu pages of the texts, %zu of the scanner", (int)n, text, out.n,
 			 p->messages.n);
 	page_vec_free(&out);
 }
@@ -166,7 +166,7 @@ static void all_bodies_at_all_cuts(void **state)
 	bodies_init();
 }
 
-/* Bodies put together by chance, of what matters. */
+/* Random bodies of the members and values that matter here. */
 static void by_chance(void **state)
 {
 	static const char *const parts[] = {
@@ -187,7 +187,7 @@ static void by_chance(void **state)
 		size_t n = 1;
 
 		text[0] = '{';
-		for (uint32_t k = 1 + rng_below(&rng, 5); k > 0; k--) {	/* members, most of them good */
+		for (uint32_t k = 1 + rng_below(&rng, 5); k > 0; k--) {	/* members, most of them valid */
 			n += (size_t)sprintf(text + n, "%s", parts[rng_below(&rng, 7)]);
 			for (uint32_t v = rng_below(&rng, 8) ? 1 : rng_below(&rng, 6); v > 0; v--)
 				n += (size_t)sprintf(text + n, "%s", parts[7 + rng_below(&rng, 18)]);
@@ -239,7 +239,7 @@ static void ends_are_seen(void **state)
 	prompt_text_free(t);
 }
 
-/* A reader that goes on from where it was is told when that is no more. */
+/* <lives> changes when the items are dropped, so a reader knows that its position is void. */
 static void lives_tell_what_is_void(void **state)
 {
 	struct prompt_text *t = prompt_text_new();
@@ -264,7 +264,7 @@ static void lives_tell_what_is_void(void **state)
 	assert_int_equal(prompt_text_bytes(NULL), 0);
 }
 
-/* More prompts than anybody has pages for: nothing grows any more. */
+/* At TEXT_ITEMS_MAX items the text stops growing and is marked lost. */
 static void items_are_bounded(void **state)
 {
 	struct prompt_text *t = prompt_text_new();

@@ -1,5 +1,5 @@
-/* test_text_fault.c - each allocation fails once, in turn: what was taken is then lost and says so,
- * and is a part of the whole. */
+/* test_text_fault.c - each allocation fails once, in turn: the collected text is then marked lost,
+ * and nothing leaks. */
 #include "agent/prompt/text.h"
 #include "tests/unit/prompt/bodies.h"
 #include "tests/unit/fault.h"
@@ -16,7 +16,7 @@ static void feed(struct prompt_text *t, const char *text, size_t n)
 		prompt_text_feed(t, text + i, n - i < 100 ? n - i : 100);
 }
 
-/* True: nothing is missing. */
+/* Collect both prompts. Returns true if both are complete. */
 static bool story(const char *ids, size_t n)
 {
 	struct prompt_text *t = prompt_text_new();
