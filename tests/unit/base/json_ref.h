@@ -1,6 +1,6 @@
-/* json_ref.h - JSON read slowly and plainly, to hold the scanner against: recursive, a byte at a
- * time, strings decoded by code points. Good texts give a log of events; bad ones give false. It
- * reads a whole text only. For unit tests. */
+/* json_ref.h - a reference JSON reader for tests of the scanner: recursive, byte by byte, with
+ * strings decoded by code point. A valid text gives a log of events; any other text gives false. It
+ * reads only whole texts. For unit tests. */
 #ifndef TESTS_JSON_REF_H
 #define TESTS_JSON_REF_H
 
@@ -32,7 +32,7 @@ static inline void log_bytes(struct log *l, const void *p, size_t n)
 	l->p[l->n] = '\0';
 }
 
-/* One event: depth, letter, and the text in brackets with its length. */
+/* Log an event: its depth and its letter. */
 static inline void log_event(struct log *l, unsigned depth, char what)
 {
 	char head[32];
@@ -83,7 +83,7 @@ static inline void ref_put(struct log *out, uint32_t c)
 	log_bytes(out, u, n);
 }
 
-/* The possible second bytes, by lead byte: Unicode 15, table 3-7. */
+/* Return whether <c> may follow the lead byte: Unicode 15, table 3-7. */
 static inline bool ref_second(unsigned lead, unsigned c)
 {
 	if (lead == 0xe0)
@@ -153,7 +153,7 @@ static inline bool ref_unicode(struct ref *r, struct log *out)
 	return true;
 }
 
-/* Behind the opening quote. */
+/* Read a string from after its opening quote. */
 static inline bool ref_string(struct ref *r, struct log *out)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -280,7 +280,7 @@ static inline bool ref_value(struct ref *r, unsigned depth)
 	return ref_number(r, depth);
 }
 
-/* The whole of <p>; a value and nothing behind it. */
+/* Read all of <p>, which must be one value with white space around it. */
 static inline bool ref_read(const void *p, size_t n, unsigned max_depth, struct log *l)
 {
 	struct ref r = { p, (const unsigned char *)p + n, l, max_depth };
@@ -319,11 +319,11 @@ static inline void record_event(void *arg, const struct json *j, enum json_event
 	case JSON_STRING: r->text.n = 0; break;
 	case JSON_STRING_PART:
 		if (t.n == 0)
-			abort();	/* never empty */
+			abort();	/* the scanner must not give empty parts */
 		log_bytes(&r->text, t.p, t.n);
 		break;
 	case JSON_TEXT:
-		abort();		/* nobody asked */
+		abort();		/* not requested */
 	case JSON_STRING_END:
 		log_event(&r->log, j->depth, 's');
 		log_text(&r->log, r->text.p, r->text.n);

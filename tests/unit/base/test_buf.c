@@ -1,4 +1,5 @@
-/* Growing text: bounds, failures that last, which room is kept, what is wiped. */
+/* Growing texts: bounds, failures that last until the next text, memory that is kept, and wiping.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_flood.c - messages crafted to collide: they do under hashes with a seed or without a key,
- * and do not under ours. */
+/* test_flood.c - messages crafted to collide. They collide under hashes with a seed or without a
+ * key, and not under our keyed hash. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #define SEEDS	16
 
-/* Half of the places of the first set are right for a seed, so some 64 of 4096 messages have one
- * hash. */
+/* Half of the positions in the first set collide for any one seed, so about 64 of 4096 messages
+ * share a hash. */
 static void the_sets_collide(void **state)
 {
 	struct rng rng;

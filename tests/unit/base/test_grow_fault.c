@@ -1,4 +1,6 @@
-/* Each allocation of a growing text and of a growing array fails once: what they had stays. */
+/* Each allocation of a growing text and of a growing array fails once, in turn: their content
+ * stays. /
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +13,7 @@
 #include "agent/base/vec.h"
 #include "tests/unit/fault.h"
 
-/* Returns false if memory ran out. */
+/* Grow a text. Returns false if memory ran out. */
 static bool text_story(void)
 {
 	struct buf b = { 0 };

@@ -1,4 +1,4 @@
-/* Blocks that a growing text or array leaves are all zeros. */
+/* Each block that a growing text or array frees is all zeros. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_json.c - the scanner against a slow reader (json_ref.h): whole, split at every point, byte
- * by byte, with each form of the inner loop, the input's end at an unreadable page. */
+/* test_json.c - the scanner against a reference reader (json_ref.h): whole, split at every byte,
+ * byte by byte, and with each form of the inner loop. Texts end at an unreadable page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static const struct span wrong[] = {
 	C("[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"), C("\0"), C("{}\0"), C("/**/{}"), C("[1]]"),
 };
 
-/* In two pieces at <at>, and the rest in pieces of at most <step>. */
+/* Feed the first <at> bytes, then the rest in pieces of at most <step> bytes; 0: in one piece. */
 static enum json_state feed(struct recorder *r, const char *p, size_t n, size_t at, size_t step)
 {
 	size_t k;
@@ -91,9 +91,9 @@ static void compare(struct recorder *r, struct log *want, struct span text, size
 	for (at = 0; at <= text.n; at++) {
 		record_start(r, DEPTH, forms[form]);
 		if (feed(r, text.p, text.n, at, 0) != JSON_DONE)
-			fail_msg("form %zu, split at %zu: not taken: %s", form, at, text.p);
+			fail_msg("form %zu, split at %zu: refused: %s", form, at, text.p);
 		if (r->log.n != want->n || memcmp(r->log.p, want->p, want->n) != 0)
-			fail_msg("form %zu, split at %zu:\n%s\nbut should be\n%s", form, at,
+			fail_msg("form %zu, split at %zu: got\n%s\nwant\n%s", form, at,
 				 r->log.p, want->p);
 		assert_int_equal(r->j.offset, text.n);
 	}
@@ -105,7 +105,7 @@ static void compare(struct recorder *r, struct log *want, struct span text, size
 	}
 }
 
-/* The scanner gives what the slow reader gives, and says bad when that does. */
+/* The scanner gives the events of the reference, or JSON_BAD if the reference refuses the text. */
 static void check(struct span text)
 {
 	struct recorder r = { 0 };
@@ -141,7 +141,7 @@ static void test_good(void **state)
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		if (!ref_read(good[i].p, good[i].n, DEPTH, &l))
-			fail_msg("the table is wrong: %s", good[i].p);
+			fail_msg("the reference refuses: %s", good[i].p);
 		check(good[i]);
 	}
 	free(l.p);
@@ -156,14 +156,14 @@ static void test_wrong(void **state)
 		check(wrong[i]);
 		record_start(&r, DEPTH, NULL);
 		if (json_feed(&r.j, wrong[i].p, wrong[i].n) != JSON_BAD)
-			fail_msg("taken: %s", wrong[i].p);
+			fail_msg("not refused: %s", wrong[i].p);
 		assert_true(r.j.offset < wrong[i].n);
-		assert_int_equal(json_feed(&r.j, "{}", 2), JSON_BAD);	/* stays so */
+		assert_int_equal(json_feed(&r.j, "{}", 2), JSON_BAD);	/* the state lasts */
 	}
 	record_free(&r);
 }
 
-/* What was decoded, spelled out: the slow reader is not its own judge. */
+/* Decoded strings, spelled out here because the reference could have the same error. */
 static void test_decoded(void **state)
 {
 	static const struct {
@@ -193,8 +193,8 @@ static void test_decoded(void **state)
 	record_free(&r);
 }
 
-/* A text cut short anywhere gives its events so far, and its string so far, to the last character.
- */
+/* A text cut at any byte gives the events before the cut, and the unfinished string up to its last
+ * whole character. */
 static void test_cut(void **state)
 {
 	static const char text[] = "{\"messages\":[{\"content\":\"one \xe4\xb8\xad two\\n\\ud83d\\ude00 ";
@@ -242,7 +242,7 @@ static void test_bombs(void **state)
 	free(bomb);
 }
 
-/* Just under the depth, just over it. */
+/* Nesting just under, at and just over the maximal depth. */
 static void test_depth(void **state)
 {
 	char text[2 * JSON_DEPTH_MAX + 4];
@@ -272,7 +272,7 @@ static void test_long(void **state)
 		assert_int_equal(r.text.n, n);
 		assert_int_equal(r.text.p[n - 1], 'a');
 	}
-	text[1] = '[';	/* a number without end is an error soon */
+	text[1] = '[';	/* an endless number is refused early */
 	memset(text + 2, '1', n);
 	record_start(&r, DEPTH, NULL);
 	assert_int_equal(feed(&r, text + 1, n, 0, 1000), JSON_BAD);
@@ -280,7 +280,7 @@ static void test_long(void **state)
 	free(text);
 }
 
-/* A copy of the scanner's state goes on as the original would: no pointer into itself. */
+/* A copy of the scanner's state works like the original, because it has no pointer into itself. */
 static void test_moved(void **state)
 {
 	static const char text[] = "{\"key\":\"a\\ud83d\\ude00b\",\"n\":12.5,\"l\":null}";
@@ -303,7 +303,7 @@ static void test_moved(void **state)
 	record_free(&a);
 }
 
-/* ---- chance ---------------------------------------------------------------------------------- */
+/* ---- random texts ---------------------------------------------------------------------------- */
 
 static void put_value(struct rng *rng, struct log *l, unsigned depth);
 
@@ -360,7 +360,7 @@ static void put_value(struct rng *rng, struct log *l, unsigned depth)
 	}
 }
 
-/* Random texts, some with a byte changed, in random pieces, by every form. */
+/* Feed random texts, some with a changed byte, in random pieces to every form of the inner loop. */
 static void test_chance(void **state)
 {
 	struct log text = { 0 }, want = { 0 };
@@ -417,7 +417,8 @@ static void write_quoted(struct log *out, const struct log *text, size_t n)
 	log_bytes(out, "\"", 1);
 }
 
-/* Compact JSON of the good text at <r>; members named "a" are left out <levels> down. */
+/* Write the valid text at <r> as compact JSON, without members named "a" at <levels> levels down.
+ */
 static void write_compact(struct ref *r, struct log *out, int levels)
 {
 	struct log text = { 0 }, nowhere = { 0 };
@@ -492,7 +493,7 @@ static void text_event(void *arg, const struct json *j, enum json_event ev, stru
 	}
 }
 
-/* In pieces: <first> bytes, then <step> at a time (0: all that is left). */
+/* Feed the first <first> bytes, then <step> bytes at a time; 0: the rest at once. */
 static enum json_state text_feed(struct text_of *t, const struct json_scan *scan, uint16_t levels,
 				 const char *p, size_t n, size_t first, size_t step)
 {
@@ -525,7 +526,7 @@ static void check_text(struct text_of *t, const struct log *want, enum json_stat
 {
 	assert_int_equal(state, JSON_DONE);
 	if (t->log.n != want->n || memcmp(t->log.p, want->p, want->n) != 0)
-		fail_msg("levels %d of %s:\n%s\nbut should be\n%s", t->levels, p, t->log.p, want->p);
+		fail_msg("levels %d of %s: got\n%s\nwant\n%s", t->levels, p, t->log.p, want->p);
 	assert_int_equal(t->ends, 1);
 	assert_int_equal(t->others, 0);
 }
@@ -576,7 +577,7 @@ static void test_as_text(void **state)
 	free(want.p);
 }
 
-/* By hand, once. */
+/* One case spelled out by hand. */
 static void test_as_text_said(void **state)
 {
 	static const char text[] = "[ {\"a\":1, \"b\" : \"x\\n\\\"\\u0041\" , \"a\":{ } }, [ 1 , true ] ]";
@@ -587,7 +588,7 @@ static void test_as_text_said(void **state)
 	free(t.log.p);
 }
 
-/* Cut anywhere, the text so far is a part of the whole text. */
+/* The text of a value cut at any byte is a prefix of the whole text. */
 static void test_as_text_cut(void **state)
 {
 	struct text_of whole = { 0 }, t = { 0 };
@@ -633,7 +634,7 @@ static void test_as_text_chance(void **state)
 	free(t.log.p);
 }
 
-/* The three forms of the inner loop stop at the same byte, whatever comes. */
+/* The three forms of the inner loop stop at the same byte for any input. */
 static void test_scan(void **state)
 {
 	static const char bits[] = "aaaaaaaaab\"\\\n\x80\xbf\xc2\xc3\xe0\xa0\xe4\xb8\xed\xf0\x90\xf4\x8f";
@@ -658,7 +659,7 @@ static void test_scan(void **state)
 			else
 				text[i] = 'x';
 		}
-		if (round % 64 != 0) {	/* an edge now and then: it costs a system call */
+		if (round % 64 != 0) {	/* an unreadable page now and then, because it costs a system call */
 			a = json_scan_plain.plain(text, text + n);
 			for (i = 1; i < n_forms(); i++)
 				assert_ptr_equal(forms[i]->plain(text, text + n), a);

@@ -1,4 +1,4 @@
-/* A file as a tree of JSON: what it holds, and the place and words of every mistake. */
+/* A JSON file as a tree: its values, and the place and text of each error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

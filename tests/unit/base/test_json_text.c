@@ -35,7 +35,7 @@ static void numbers(void **state)
 	}
 }
 
-/* 0 in <strict>: no escape then. */
+/* <strict> and <lossy> are the lengths of the escape in each mode; 0: not an escape. */
 static void escapes(void **state)
 {
 	static const char nul[] = "\\\0";

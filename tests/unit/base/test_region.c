@@ -1,5 +1,5 @@
-/* test_region.c - a region is whole pages, present if the caller wants it, and given back when the
- * kernel refuses a part of it. */
+/* test_region.c - a region is whole pages, resident if the caller wants it, and unmapped if the
+ * kernel refuses to make it resident. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,14 +10,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The answer of the kernel to region.c: -1 is its own answer, others are an errno. */
+/* The errno that madvise() returns to region.c; -1: call the kernel. */
 static int populate_says = -1, advice_says = -1, populated, given;
 static int a_madvise(void *p, size_t n, int advice);
 static int a_munmap(void *p, size_t n);
 
 #define madvise	a_madvise
 #define munmap	a_munmap
-#include "agent/base/region.c"	/* for its calls */
+#include "agent/base/region.c"	/* to replace its system calls */
 #undef madvise
 #undef munmap
 
@@ -86,7 +86,7 @@ static void a_kernel_without_populate_gets_writes(void **state)
 	static const int says[] = { EINVAL, EPERM, ENOSYS };
 	struct region r;
 
-	advice_says = EINVAL;	/* neither has it huge pages, nor cores without a part */
+	advice_says = EINVAL;	/* nor does it know MADV_HUGEPAGE and MADV_DONTDUMP */
 	for (unsigned i = 0; i < 3; i++) {
 		populate_says = says[i];
 		assert_int_equal(region_take(&r, 5 * MB, true), 0);
@@ -120,7 +120,7 @@ static void a_region_that_cannot_be_had(void **state)
 	assert_null(r.base);
 }
 
-/* mmap() itself says no. */
+/* mmap() itself fails. */
 static void a_region_over_the_limit(void **state)
 {
 	struct rlimit was, low;

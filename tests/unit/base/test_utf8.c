@@ -1,5 +1,5 @@
-/* UTF-8: every sequence of up to four bytes of a kind, against the table of Unicode 15, 3.9, read
- * slowly. */
+/* UTF-8: sequences of every kind of byte, against a byte-by-byte reading of the table of Unicode
+ * 15, section 3.9. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include "agent/base/utf8.h"
 #include "tests/unit/edge.h"
 
-/* Bytes of the well-formed character at <p>, 0: none; *part: the length of the maximal bad part
- * then, at least 1. */
+/* Return the length of the well-formed character at <p>. Returns 0 if there is none, and sets *part
+ * to the length of the maximal malformed part, at least 1. */
 static size_t slow(const uint8_t *p, size_t n, size_t *part)
 {
 	static const struct { uint8_t from, to, n, low, high; } rows[] = {
@@ -79,8 +79,8 @@ static void short_ones(void **state)
 	}
 }
 
-/* A character of three, good or bad, with more behind it; and ASCII in front, up to where steps of
- * 16 end. */
+/* A valid or malformed character of three bytes with text after it; and a lead byte after ASCII
+ * text of each length, past the steps of 16 bytes. */
 static void three_bytes(void **state)
 {
 	uint8_t p[40];
@@ -133,7 +133,7 @@ static void cuts(void **state)
 		assert_int_equal(utf8_cut((const uint8_t *)cases[i].text, strlen(cases[i].text)), cases[i].cut);
 }
 
-/* Every code point is encoded and decoded again; the encoding is valid except for surrogates. */
+/* Every code point survives encoding and decoding; the encoding is valid except for surrogates. */
 static void every_code_point(void **state)
 {
 	uint8_t p[UTF8_MAX];

@@ -1,5 +1,5 @@
-/* peer.h - HAProxy's end of a connection, in memory: frames are written, fed to a serve, and its
- * answers read back as one line of text each (spop_frame_print()). */
+/* peer.h - HAProxy's end of a connection in memory: it writes frames, feeds them to a serve, and
+ * prints each answer as a line of text with spop_frame_print(). */
 #ifndef TESTS_SERVE_PEER_H
 #define TESTS_SERVE_PEER_H
 
@@ -12,13 +12,13 @@ struct peer {
 	struct serve_env env;
 	struct serve_counters count;
 	struct serve serve;
-	enum serve_wait wait;		/* of every frame */
-	msec asked;			/* <asked> of the last call */
+	enum serve_wait wait;		/* returned for every frame */
+	msec asked;			/* <asked> of the last call of peer_wait() */
 	usec now, step;			/* the clock, and its step at each reading */
 	struct spop_wr in;		/* frames to send */
 	struct spop_wr out;		/* answers */
-	size_t frame;			/* where the frame being written began */
-	size_t count_at;		/* where its last message's number of arguments is */
+	size_t frame;			/* offset of the frame being written */
+	size_t count_at;		/* offset of the argument count of its last message */
 };
 
 static inline usec peer_clock(void *arg)
@@ -96,7 +96,7 @@ static inline void frame_begin(struct peer *p, const char *type_and_flags)
 	frame_hex(p, type_and_flags);
 }
 
-/* An ordinary HAProxy's, naming <size>. */
+/* Write the HELLO of an ordinary HAProxy with a max-frame-size of <size>. */
 static inline void say_hello(struct peer *p, uint32_t size)
 {
 	frame_begin(p, "01 00000001 00 00");
@@ -142,7 +142,7 @@ static inline void arg_int(struct peer *p, const char *name, int64_t v)
 	arg(p, name, &(struct spop_data){ .type = SPOP_T_INT32, .i = v });
 }
 
-/* A message as the recipe's "route" has it. */
+/* Write a "route" message with the arguments of the shipped SPOE configuration. */
 static inline void message_route(struct peer *p, const char *uid, struct span body)
 {
 	message(p, "route");
@@ -158,7 +158,7 @@ static inline void message_route(struct peer *p, const char *uid, struct span bo
 	arg_bin(p, "body", body);
 }
 
-/* The prompt is spelled as in world.h. */
+/* Write a NOTIFY with a "route" message. <turns> is the prompt, in the form of world.h. */
 static inline void notify_route(struct peer *p, uint64_t stream, const char *uid, const char *turns)
 {
 	chat(&p->w->body, "", turns, ",\"model\":\"m\"");
@@ -197,7 +197,7 @@ static inline void notify_done(struct peer *p, uint64_t stream, const char *uid,
 	frame_end(p);
 }
 
-/* ---- over the wire and back --------------------------------------------------------------- */
+/* ---- delivery and answers ----------------------------------------------------------------- */
 
 /* Deliver all bytes written, <piece> at a time; unused bytes are delivered again. */
 static inline void deliver_pieces(struct peer *p, size_t piece)
@@ -233,13 +233,13 @@ static inline const char *answer_at(const struct peer *p, size_t *at, char *text
 	return text;
 }
 
-/* The answers so far are no longer of interest. */
+/* Drop all answers so far. */
 static inline void forget(struct peer *p)
 {
 	p->out.n = 0;
 }
 
-/* The last answer as text. */
+/* Return the last answer as text. */
 static inline const char *last_answer(const struct peer *p)
 {
 	static char text[4096];
@@ -251,7 +251,7 @@ static inline const char *last_answer(const struct peer *p)
 	return text;
 }
 
-/* ACKs among the answers; each must have at least one action. */
+/* Count the ACKs among the answers. Each must have at least one action. */
 static inline unsigned count_acks(const struct peer *p)
 {
 	char text[4096];
@@ -261,7 +261,7 @@ static inline unsigned count_acks(const struct peer *p)
 		if (strncmp(text, "ACK ", 4) != 0)
 			continue;
 		if (strstr(text, "set txn.") == NULL || strstr(text, "bad=") != NULL)
-			fail_msg("%s", text);
+			fail_msg("no action or a bad one: %s", text);
 		n++;
 	}
 	return n;

@@ -1,4 +1,4 @@
-/* test_message.c - arguments of our messages into requests and facts, of any type. */
+/* test_message.c - SPOE messages with arguments of any type, read into requests and facts. */
 #include "agent/serve/message_in.h"
 #include "tests/unit/serve/peer.h"
 
@@ -72,7 +72,7 @@ static void numbers(void **state)
 	static const struct { struct spop_data d; int64_t blen; int32_t st; } cases[] = {
 		{ INT(INT32, 7), 7, 7 },
 		{ INT(INT32, -1), -1, -1 },
-		{ INT(UINT32, UINT32_MAX), UINT32_MAX, -1 },		/* st has 32 bits: missing */
+		{ INT(UINT32, UINT32_MAX), UINT32_MAX, -1 },		/* <st> has 32 bits, so this counts as missing */
 		{ INT(INT64, INT64_MIN), INT64_MIN, -1 },
 		{ { .type = SPOP_T_UINT64, .u = UINT64_MAX }, INT64_MAX, -1 },
 		{ { .type = SPOP_T_BOOL, .b = true }, 1, 1 },
@@ -132,7 +132,7 @@ static void texts(void **state)
 	}
 }
 
-/* Its sign says that the request went to another server, as in the log line. */
+/* A "+" before the number of retries means that the request was redispatched, as in a log line. */
 static void retries(void **state)
 {
 	static const struct { struct spop_data d; int32_t retries; bool redispatched; } cases[] = {

@@ -1,4 +1,4 @@
-/* test_serve.c - bytes of a connection in, its answers out. Above all: every NOTIFY gets one ACK
+/* test_serve.c - the bytes of a connection in, the answers out. Every NOTIFY gets exactly one ACK
  * with an action. */
 #include "tests/unit/serve/peer.h"
 
@@ -35,7 +35,7 @@ static void time_comes_from_messages_and_never_goes_back(void **state)
 	assert_int_equal(clock.now, 5099);
 	tell_now(&p, "e", 5100);
 	assert_int_equal(clock.ticked, 5100);
-	tell_now(&p, "f", INT64_MAX);		/* not so much that nothing can be added */
+	tell_now(&p, "f", INT64_MAX);		/* limited, so that sums cannot overflow */
 	assert_int_equal(clock.now, (int64_t)1 << 52);
 	tell_now(&p, "g", INT64_MAX - 1);
 	assert_int_equal(clock.now, (int64_t)1 << 52);
@@ -43,7 +43,7 @@ static void time_comes_from_messages_and_never_goes_back(void **state)
 	world_end(&w);
 }
 
-/* ---- what an ACK says --------------------------------------------------------------------- */
+/* ---- the content of an ACK ---------------------------------------------------------------- */
 
 static void a_decision(void **state)
 {
@@ -66,7 +66,7 @@ static void a_decision(void **state)
 	notify_done(&p, 3, "u", "s1", 200);
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=3 frame=3 fin set txn.more=int64:0");
-	notify_route(&p, 0, "v", "abcd");	/* stream 0, too */
+	notify_route(&p, 0, "v", "abcd");	/* stream 0 is valid, too */
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=0 frame=1 fin"
 			    " set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cached\""
@@ -79,7 +79,7 @@ static void a_decision(void **state)
 	world_end(&w);
 }
 
-/* A process that was stopped for hours in the midst of it: the last bucket has no bound. */
+/* A process stopped for hours within a request counts in the last bucket, which has no bound. */
 static void stopped_for_hours(void **state)
 {
 	struct world w;
@@ -124,27 +124,27 @@ static const struct { const char *name, *payload, *expect;
 } notifies[] = {
 	{ "no message", "", "fin set txn.more=int64:0" },
 	{ "an unknown message", "05 \"other\" 00", "fin set txn.more=int64:0" },
-	{ "one with arguments", "05 \"other\" 02 01 \"a\" 00 01 \"b\" 11",
+	{ "an unknown message with arguments", "05 \"other\" 02 01 \"a\" 00 01 \"b\" 11",
 	    "fin set txn.more=int64:0" },
-	{ "route, and nothing else", "05 \"route\" 00", "set txn.why=\"noprompt\"" },
-	{ "first, and nothing else", "05 \"first\" 00", "fin set txn.more=int64:0" },
-	{ "done, and nothing else", "04 \"done\" 00", "fin set txn.more=int64:0" },
-	{ "a later slice, and nothing else", "07 \"route-3\" 00", "fin set txn.more=int64:0" },
+	{ "route without arguments", "05 \"route\" 00", "set txn.why=\"noprompt\"" },
+	{ "first without arguments", "05 \"first\" 00", "fin set txn.more=int64:0" },
+	{ "done without arguments", "04 \"done\" 00", "fin set txn.more=int64:0" },
+	{ "a later slice without arguments", "07 \"route-3\" 00", "fin set txn.more=int64:0" },
 	{ "fewer arguments than announced", "05 \"route\" ff 03 \"uid\" 00",
 	    "fin set txn.more=int64:0" },
 	{ "more arguments than announced", "05 \"route\" 00 03 \"uid\" 00",
 	    "set txn.why=\"noprompt\"" },
-	{ "a name longer than the rest", "f0 00", "fin set txn.more=int64:0" },
-	{ "a length that leaves 64 bits", "ff ff ff ff ff ff ff ff ff ff ff ff",
+	{ "a name longer than the frame", "f0 00", "fin set txn.more=int64:0" },
+	{ "a length of more than 64 bits", "ff ff ff ff ff ff ff ff ff ff ff ff",
 	    "fin set txn.more=int64:0" },
-	{ "a value longer than the rest", "05 \"route\" 01 03 \"uid\" 08 40 \"u\"",
+	{ "a value longer than the frame", "05 \"route\" 01 03 \"uid\" 08 40 \"u\"",
 	    "fin set txn.more=int64:0" },
 	{ "an unknown type", "05 \"route\" 01 03 \"uid\" 0f", "fin set txn.more=int64:0" },
-	{ "half a message behind a good one", "05 \"route\" 00 05 \"rou\"",
+	{ "half a message after a good one", "05 \"route\" 00 05 \"rou\"",
 	    "set txn.why=\"noprompt\"" },
 	{ "a bad one before a good one", "05 \"route\" 01 00 0f 05 \"route\" 00",
 	    "fin set txn.more=int64:0" },
-	{ "wrong types all over",
+	{ "all arguments of wrong types",
 	    "05 \"route\" 06 03 \"uid\" 11 04 \"load\" 02 05 04 \"path\" 06 01020304"
 	    " 04 \"body\" 02 07 03 \"seq\" 08 01 \"x\" 04 \"blen\" 00",
 	    "set txn.why=\"noprompt\"" },
@@ -231,7 +231,7 @@ static void too_many_messages_in_one_notify(void **state)
 	world_end(&w);
 }
 
-/* ---- however the bytes come --------------------------------------------------------------- */
+/* ---- pieces and buffers ------------------------------------------------------------------- */
 
 static void write_stream(struct peer *p)
 {
@@ -315,7 +315,8 @@ static void a_short_output_buffer(void **state)
 	world_end(&w);
 }
 
-/* 256 bytes is the least HAProxy can name; names may be as long as they like. */
+/* 256 bytes is the smallest max-frame-size that HAProxy can send. The ACK fits even with the
+ * longest server name. */
 static void the_smallest_frame(void **state)
 {
 	char load[200], name[SERVER_NAME_MAX + 1];
@@ -409,8 +410,8 @@ static void a_model(void **state)
 	world_end(&w);
 }
 
-/* A name of 255 bytes and a frame of 256: something is said all the same. Beside a route message
- * both are answered. */
+/* A model name of 255 bytes does not fit into a frame of 256, but the ACK still has an action. One
+ * NOTIFY with a "model" and a "route" message gets the answers to both. */
 static void a_long_model_and_two_messages(void **state)
 {
 	struct model_opts model;
@@ -483,14 +484,15 @@ static void slices_by_their_names(void **state)
 	notify_slice(&q, "route-1", "u", span_of(b.p + 700, 300));	/* on another connection */
 	deliver(&q);
 	assert_true(answered(&q, "set txn.server=\"s1\" set txn.more=int64:1 set txn.why=\"cold\""));
-	notify_slice(&p, "route-1", "u", span_of(b.p + 700, 300));	/* once more: it still wants the next */
+	/* a repeated slice: the next one is still wanted */
+	notify_slice(&p, "route-1", "u", span_of(b.p + 700, 300));
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:1");
 	notify_slice(&p, "route-2", "u", span_of(b.p + 1000, b.n - 1000));
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cold\""));
 	assert_true(answered(&p, "set txn.prompt_pages=int64:30 set txn.cut=int64:0"));
-	notify_slice(&p, "route-3", "u", span_of(b.p, 10));		/* no body waits for it */
+	notify_slice(&p, "route-3", "u", span_of(b.p, 10));		/* no body is pending */
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:0");
 	peer_end(&p);
@@ -498,7 +500,7 @@ static void slices_by_their_names(void **state)
 	world_end(&w);
 }
 
-/* An earlier slice set a server; when the whole body turns out to be none, it is taken back. */
+/* If the whole body is not JSON, the server that an earlier slice set is unset. */
 static void a_later_slice_takes_the_server_back(void **state)
 {
 	struct world w;
@@ -543,11 +545,11 @@ static void overloaded(void **state)
 	notify_slice(&p, "route", "v", span_of(w.body.p, 700));
 	deliver(&p);
 	assert_true(answered(&p, "set txn.server=\"s1\" set txn.more=int64:1"));
-	p.wait = SERVE_LATE;			/* the answer to the first slice stands */
+	p.wait = SERVE_LATE;			/* the answer to the first slice stays valid */
 	notify_slice(&p, "route-1", "v", span_of(w.body.p + 700, 300));
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=5 frame=1 fin set txn.more=int64:0");
-	notify_done(&p, 5, "v", "s1", 200);	/* facts are taken all the same */
+	notify_done(&p, 5, "v", "s1", 200);	/* facts are learned in overload, too */
 	deliver(&p);
 	assert_int_equal(stats(&w).open, 0);
 	peer_end(&p);
@@ -559,7 +561,7 @@ static void count_choices(void *arg, const struct route_compare_view *v)
 	*(uint64_t *)arg += v->choices;
 }
 
-/* The rules of policy.compare change no answer, so they are the first to be left out. */
+/* The rules of policy.compare change no answer, so load drops them first. */
 static void compared_rules_go_first(void **state)
 {
 	static const struct { enum serve_wait wait; uint64_t compared, uncompared, hurried;
@@ -624,7 +626,7 @@ static void the_time_of_asking_is_for_the_judge(void **state)
 	world_end(&w);
 }
 
-/* ---- beginnings and ends ------------------------------------------------------------------ */
+/* ---- connections: start, end, fragments --------------------------------------------------- */
 
 static void a_health_check(void **state)
 {
@@ -661,12 +663,12 @@ static void a_stray_http_request(void **state)
 	assert_true(p.serve.closing);
 	assert_true(answered(&p, "AGENT-DISCONNECT"));
 	assert_int_equal(p.count.closed_bad[SPOP_STATUS_TOO_BIG], 1);
-	assert_int_equal(serve_feed(&p.serve, p.in.p, 1, &p.out), 0);	/* it takes no more */
+	assert_int_equal(serve_feed(&p.serve, p.in.p, 1, &p.out), 0);	/* it accepts no more bytes */
 	peer_end(&p);
 	world_end(&w);
 }
 
-/* The last ACK and the goodbye are in one buffer, for one write. */
+/* The last ACK and the AGENT-DISCONNECT are in one buffer, for one write. */
 static void draining(void **state)
 {
 	struct world w;
@@ -694,7 +696,7 @@ static void fragments(void **state)
 	message(&p, "route");
 	arg_str(&p, "pool", SPAN("pool"));
 	arg_str(&p, "load", SPAN("s1=1,0,0,1"));
-	p.in.p[p.count_at]++;				/* one more, in pieces */
+	p.in.p[p.count_at]++;				/* an argument that the next frame continues */
 	frame_hex(&p, "04 \"body\" 09 1f \"{\"");
 	frame_end(&p);
 	deliver(&p);
@@ -708,7 +710,7 @@ static void fragments(void **state)
 	assert_int_equal(p.count.fragments, 2);
 	frame_begin(&p, "03 00000000 09 01");
 	frame_end(&p);
-	frame_begin(&p, "00 00000003 09 01");		/* given up: HAProxy expects no ACK */
+	frame_begin(&p, "00 00000003 09 01");		/* aborted: HAProxy expects no ACK */
 	frame_end(&p);
 	deliver(&p);
 	assert_int_equal(count_acks(&p), 1);
@@ -719,8 +721,8 @@ static void fragments(void **state)
 
 /* ---- garbage ------------------------------------------------------------------------------ */
 
-/* A stream of good frames with bytes changed: it may be refused, but whatever was taken as a NOTIFY
- * was ACKed, and nothing breaks. */
+/* Valid frames with changed bytes: the connection may be closed, but every frame counted as a
+ * NOTIFY gets an ACK. */
 static void damaged_streams(void **state)
 {
 	struct rng rng;
@@ -754,7 +756,7 @@ static void damaged_streams(void **state)
 	world_end(&w);
 }
 
-/* Well-framed NOTIFYs with nothing sensible inside. */
+/* NOTIFYs with a valid frame and a random payload. */
 static void random_payloads(void **state)
 {
 	struct rng rng;
@@ -785,7 +787,7 @@ static void random_payloads(void **state)
 	world_end(&w);
 }
 
-/* No memory for a long frame: only its head was kept, and it is answered like any other. */
+/* A long frame without memory for it: the head is enough for an ACK. */
 static void a_frame_thrown_away(void **state)
 {
 	struct world w;
@@ -804,7 +806,7 @@ static void a_frame_thrown_away(void **state)
 	assert_int_equal(p.count.acks, 1);
 	assert_int_equal(p.count.lost, 1);
 	forget(&p);
-	notify_route(&p, 9, "b", "ab");		/* and the next one as ever */
+	notify_route(&p, 9, "b", "ab");		/* the next frame is served as usual */
 	deliver(&p);
 	assert_true(answered(&p, "txn.server"));
 	assert_int_equal(p.count.lost, 1);

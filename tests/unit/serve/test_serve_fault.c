@@ -1,10 +1,10 @@
-/* test_serve_fault.c - a connection with each of its allocations failed in turn: every NOTIFY
- * gets its ACK, nothing leaks, and no memory is used that is not there. */
+/* test_serve_fault.c - each allocation of a connection fails once, in turn: every NOTIFY gets its
+ * ACK, nothing leaks, and no null pointer is used. */
 #include "tests/unit/fault.h"
 #include "tests/unit/serve/peer.h"
 #include "tests/lib/index/index_test.h"
 
-/* Enough for all that happens, so that the test itself allocates nothing in between. */
+/* All state of the test, so that the test itself allocates nothing while allocations fail. */
 struct stage {
 	struct world w;
 	struct peer p;
@@ -19,7 +19,7 @@ static void write_story(struct stage *g)
 	say_hello(p, 16380);
 	notify_route(p, 1, "a", "ab");
 	notify_route(p, 2, "b", "cd");
-	notify_first(p, 1, "a", "s3", 200);		/* it went elsewhere */
+	notify_first(p, 1, "a", "s3", 200);		/* not the server that was set */
 	notify_done(p, 1, "a", "s3", 200);
 	notify_route(p, 3, "c", "abef");
 	notify_done(p, 2, "b", "s2", 503);
@@ -36,7 +36,7 @@ static void write_story(struct stage *g)
 	arg_bin(p, "body", span_of(b.p + 1000, b.n - 1000));
 	frame_end(p);
 	notify_begin(p, 5, 1);
-	message_route(p, "e", span_of(b.p, 2000));	/* cut: its head may be remembered */
+	message_route(p, "e", span_of(b.p, 2000));	/* a cut body: its head may be remembered */
 	frame_end(p);
 	g->sent = 9;
 	frame_begin(p, "03 00000000 06 01");		/* a NOTIFY in fragments */
@@ -48,7 +48,7 @@ static void write_story(struct stage *g)
 	g->sent++;
 }
 
-/* <k> = 0: nothing fails. True when the failure was met. */
+/* Run the story with allocation <k> failed; 0: none. Returns true if the failure was reached. */
 static bool run(struct stage *g, unsigned long k, bool from_birth)
 {
 	struct hash_key key = test_key();
