@@ -43,11 +43,6 @@ static void memory_free(void *m)
 	blocks_free(m);
 }
 
-static size_t memory_bytes(const void *m)
-{
-	return blocks_bytes(m);
-}
-
 /* Return the stamp before which blocks have expired. */
 static uint32_t expired(msec now)
 {
@@ -176,6 +171,6 @@ static void choose(void *m, struct rule_job *j)
 
 const struct rule rule_aibrix = {
 	.preset = preset, .choose = choose,
-	.memory_new = memory_new, .memory_free = memory_free, .memory_bytes = memory_bytes,
+	.memory_new = memory_new, .memory_free = memory_free,
 	.match = match, .sent = sent, .gone = gone,
 };

@@ -55,11 +55,6 @@ static void *memory_new(const struct policy_opts *o)
 	return with_blocks_new(sizeof(struct trackers), o->rule_max_bytes);
 }
 
-static size_t memory_bytes(const void *m)
-{
-	return with_blocks_bytes(m, sizeof(struct trackers));
-}
-
 /* Return the scope of a model, or -1. */
 static int tracker_of(const struct trackers *m, uint64_t model)
 {
@@ -178,6 +173,6 @@ static void gone(void *of_rule, server_id id)
 
 const struct rule rule_block_tracker = {
 	.preset = preset, .choose = first_longest_where_load_is_well,
-	.memory_new = memory_new, .memory_free = with_blocks_free, .memory_bytes = memory_bytes,
+	.memory_new = memory_new, .memory_free = with_blocks_free,
 	.match = match, .sent = sent, .gone = gone,
 };

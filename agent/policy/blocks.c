@@ -27,12 +27,6 @@ static void tables_free(struct tables *t)
 	mem_free(t->held);
 }
 
-static size_t tables_bytes(const struct tables *t)
-{
-	return ((size_t)t->cap + 1) * (t->block_bytes + sizeof(struct held)) +
-	    (size_t)t->buckets * 2 * sizeof(uint32_t);
-}
-
 /* Take between half as many and as many buckets as records, so a chain has one or two entries. */
 static bool tables_plan(struct tables *t, unsigned words, size_t bytes)
 {
@@ -86,11 +80,6 @@ void blocks_free(struct blocks *b)
 		return;
 	tables_free(&b->t);
 	mem_free(b);
-}
-
-size_t blocks_bytes(const struct blocks *b)
-{
-	return sizeof(*b) + tables_bytes(&b->t);
 }
 
 /* ---- the list of an owner ---- */

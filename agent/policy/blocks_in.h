@@ -27,13 +27,11 @@ struct blocks;
 
 struct blocks *blocks_new(size_t max_bytes);	/* NULL: no memory, or too few bytes for any block */
 void blocks_free(struct blocks *b);
-size_t blocks_bytes(const struct blocks *b);	/* bytes taken: at most <max_bytes> */
 
 /* Allocate a rule's struct of <size> bytes that begins with its blocks; the rest is 0. Both take at
  * most <max_bytes> together. */
 void *with_blocks_new(size_t size, size_t max_bytes);		/* NULL: as above */
 void with_blocks_free(void *m);
-size_t with_blocks_bytes(const void *m, size_t size);
 
 /* ---- the keys of a prompt ---- */
 

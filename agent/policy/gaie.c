@@ -57,11 +57,6 @@ static void *memory_new(const struct policy_opts *o)
 	return with_blocks_new(sizeof(struct picker), o->rule_max_bytes);
 }
 
-static size_t memory_bytes(const void *m)
-{
-	return with_blocks_bytes(m, sizeof(struct picker));
-}
-
 static uint32_t looked_at(const struct policy_opts *o, const struct policy_prompt *p)
 {
 	return o->max_prefix_blocks > 0 && o->max_prefix_blocks < p->n_pages ? o->max_prefix_blocks
@@ -164,7 +159,7 @@ static void choose(void *of_rule, struct rule_job *j)
 
 #define RULE_GAIE(of) { \
 	.preset = of, .choose = choose, .memory_new = memory_new, .memory_free = with_blocks_free, \
-	.memory_bytes = memory_bytes, .match = match, .sent = sent, .room = room, .gone = gone, \
+	.match = match, .sent = sent, .room = room, .gone = gone, \
 }
 
 const struct rule rule_gaie = RULE_GAIE(preset);

@@ -45,11 +45,6 @@ static void drop_ring(void *m)
 	ring_free(m);
 }
 
-static size_t bytes(const void *m)
-{
-	return ring_bytes(m);
-}
-
 static void gone(void *m, server_id id)
 {
 	ring_gone(m, id);
@@ -184,7 +179,7 @@ static void rendezvous(void *m, struct rule_job *j)
 	go_to(j, &n, known ? WHY_STICKY : WHY_COLD);
 }
 
-#define ON_A_RING .memory_free = drop_ring, .memory_bytes = bytes, .gone = gone
+#define ON_A_RING .memory_free = drop_ring, .gone = gone
 
 const struct rule rule_prefix_hash = {
 	.choose = prefix_hash, .memory_new = ring_of_150, ON_A_RING

@@ -289,11 +289,6 @@ void policy_memory_free(struct policy_memory *m)
 	mem_free(m);
 }
 
-size_t policy_memory_bytes(const struct policy_memory *m)
-{
-	return m != NULL ? rules[m->rule]->memory_bytes(m->of_rule) : 0;
-}
-
 size_t policy_memory_max(const struct policy_opts *o)
 {
 	return rules[o->rule]->memory_new != NULL ? o->rule_max_bytes : 0;

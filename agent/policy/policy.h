@@ -231,7 +231,6 @@ struct policy_memory;
  * ranks without. */
 struct policy_memory *policy_memory_new(const struct policy_opts *o);
 void policy_memory_free(struct policy_memory *m);	/* accepts NULL, as all below */
-size_t policy_memory_bytes(const struct policy_memory *m);
 size_t policy_memory_max(const struct policy_opts *o);		/* largest size of a new one */
 
 /* Set tokens[id] for every server that, as the memory knows, holds the beginning of <p>, or to

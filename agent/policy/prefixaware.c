@@ -33,11 +33,6 @@ static void memory_free(void *m)
 	blocks_free(m);
 }
 
-static size_t memory_bytes(const void *m)
-{
-	return blocks_bytes(m);
-}
-
 static uint32_t pages_in_chunk(const struct policy_prompt *p)
 {
 	return p->page_tokens > 0 && p->page_tokens < CHUNK_TOKENS ? CHUNK_TOKENS / p->page_tokens : 1;
@@ -86,6 +81,6 @@ static void choose(void *m, struct rule_job *j)
 
 const struct rule rule_prefixaware = {
 	.choose = choose,
-	.memory_new = memory_new, .memory_free = memory_free, .memory_bytes = memory_bytes,
+	.memory_new = memory_new, .memory_free = memory_free,
 	.match = match, .sent = sent, .gone = gone,
 };

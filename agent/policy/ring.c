@@ -14,7 +14,6 @@
 #define REPLICAS_MAX	256
 
 struct ring {
-	uint32_t replicas;
 	size_t n;		/* rows; servers with a higher id have none */
 	uint64_t *names;	/* of each row; 0: free */
 	uint32_t *places;	/* of each row, in order */
@@ -31,7 +30,6 @@ struct ring *ring_new(uint32_t replicas, size_t max_bytes)
 
 	if (r == NULL)
 		return NULL;
-	r->replicas = replicas;
 	r->n = (max_bytes - sizeof(*r)) / row_bytes(replicas);
 	if (r->n > SERVERS_MAX)
 		r->n = SERVERS_MAX;
@@ -51,11 +49,6 @@ void ring_free(struct ring *r)
 	mem_free(r->names);
 	mem_free(r->places);
 	mem_free(r);
-}
-
-size_t ring_bytes(const struct ring *r)
-{
-	return sizeof(*r) + r->n * row_bytes(r->replicas);
 }
 
 void ring_gone(struct ring *r, server_id id)

@@ -18,7 +18,6 @@ struct ring;
  * memory. */
 struct ring *ring_new(uint32_t replicas, size_t max_bytes);
 void ring_free(struct ring *r);
-size_t ring_bytes(const struct ring *r);
 void ring_gone(struct ring *r, server_id id);
 
 /* Return the distance from <key> to the nearest place of <c> in the upper half; the lower half

@@ -32,7 +32,6 @@ struct rule {
 
 	void *(*memory_new)(const struct policy_opts *o);	/* respects o->rule_max_bytes */
 	void (*memory_free)(void *m);
-	size_t (*memory_bytes)(const void *m);
 	void (*match)(void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now,
 		      uint32_t *tokens);	/* by server id; all 0 before */
 	void (*sent)(void *m, const struct policy_opts *o, const struct policy_prompt *p, server_id to,

@@ -75,11 +75,6 @@ static void *expected_new(const struct policy_opts *o)
 	return with_blocks_new(sizeof(struct expected), o->rule_max_bytes);
 }
 
-static size_t expected_bytes(const void *m)
-{
-	return with_blocks_bytes(m, sizeof(struct expected));
-}
-
 static void expected_match(
     void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
@@ -232,7 +227,6 @@ const struct rule rule_kv_aware = {
 	.choose = kv_aware,
 	.memory_new = expected_new,
 	.memory_free = with_blocks_free,
-	.memory_bytes = expected_bytes,
 	.match = expected_match,
 	.sent = expected_sent,
 	.gone = expected_gone,

@@ -47,13 +47,6 @@ static void *memory_new(const struct policy_opts *o)
 	return f;
 }
 
-static size_t memory_bytes(const void *m)
-{
-	const struct fleet_rates *f = m;
-
-	return sizeof(*f) + f->n * sizeof(*f->at);
-}
-
 static void match(
     void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
@@ -171,6 +164,6 @@ static void choose(void *m, struct rule_job *j)
 }
 
 const struct rule rule_smetric = {
-	.choose = choose, .memory_new = memory_new, .memory_free = mem_free, .memory_bytes = memory_bytes,
+	.choose = choose, .memory_new = memory_new, .memory_free = mem_free,
 	.match = match, .answered = answered, .gone = gone,
 };

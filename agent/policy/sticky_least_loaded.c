@@ -154,14 +154,6 @@ static void memory_free(void *m)
 	mem_free(s);
 }
 
-static size_t memory_bytes(const void *m)
-{
-	const struct sessions *s = m;
-
-	return sizeof(*s) + (s->mask + (size_t)1) * sizeof(*s->head) +
-	    (s->cap + (size_t)1) * sizeof(*s->e);
-}
-
 static void match(
     void *m, const struct policy_opts *o, const struct policy_prompt *p, msec now, uint32_t *tokens)
 {
@@ -251,5 +243,5 @@ static void choose(void *m, struct rule_job *j)
 
 const struct rule rule_sticky_least_loaded = {
 	.wants_body = true, .choose = choose, .memory_new = memory_new, .memory_free = memory_free,
-	.memory_bytes = memory_bytes, .match = match, .sent = sent, .gone = gone,
+	.match = match, .sent = sent, .gone = gone,
 };

@@ -30,10 +30,3 @@ void with_blocks_free(void *of_rule)
 	blocks_free(m->b);
 	mem_free(m);
 }
-
-size_t with_blocks_bytes(const void *of_rule, size_t size)
-{
-	const struct with_blocks *m = of_rule;
-
-	return size + blocks_bytes(m->b);
-}

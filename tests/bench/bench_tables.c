@@ -95,10 +95,9 @@ static void run(enum policy_rule rule, unsigned servers)
 		best.sent_new = less(best.sent_new, now_us() - start);
 	}
 	printf(
-	    "bench tables rule=%s servers=%u pages=%u bytes=%zu match_us=%.0f choose_us=%.2f sent_us=%.0f "
+	    "bench tables rule=%s servers=%u pages=%u match_us=%.0f choose_us=%.2f sent_us=%.0f "
 	    "new_us=%.0f\n",
-	    policy_rule_text(rule), servers, PAGES, policy_memory_bytes(m), best.match, best.choose,
-	    best.sent, best.sent_new);
+	    policy_rule_text(rule), servers, PAGES, best.match, best.choose, best.sent, best.sent_new);
 	policy_memory_free(m);
 }
 

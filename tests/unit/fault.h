@@ -27,11 +27,15 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 
-static struct { unsigned long seen, fail_at; } fault;
+static struct {
+	unsigned long seen, fail_at;
+	size_t bytes;			/* requested since fault_begin() */
+} fault;
 
 static inline void fault_begin(unsigned long k)
 {
 	fault.seen = 0;
+	fault.bytes = 0;
 	fault.fail_at = k;
 }
 
@@ -51,16 +55,19 @@ static inline bool fault_now(void)
 
 void *__wrap_malloc(size_t n)
 {
+	fault.bytes += n;
 	return fault_now() ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
+	fault.bytes += n * size;
 	return fault_now() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
+	fault.bytes += n;
 	return fault_now() ? NULL : __real_realloc(p, n);
 }
 

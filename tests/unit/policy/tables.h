@@ -56,7 +56,6 @@ static inline void rig_start(struct rig *r, enum policy_rule rule)
 
 static inline void rig_end(struct rig *r)
 {
-	assert_true(policy_memory_bytes(r->m) <= r->o.rule_max_bytes);
 	policy_memory_free(r->m);
 }
 

@@ -2,6 +2,8 @@
 #include "tests/unit/fault.h"
 #include "tests/unit/policy/tables.h"
 
+#define MEMORY_HEAD	16u	/* struct policy_memory, which the bound does not count */
+
 /* 70 servers: a table that grows with them must do so, or stay as it is. */
 static bool a_life(struct rig *r, enum policy_rule rule)
 {
@@ -18,7 +20,6 @@ static bool a_life(struct rig *r, enum policy_rule rule)
 		struct prompt_of q;
 
 		policy_match(r->m, &r->o, prompt_in(&q, 1, "abcde"), 0, r->tokens);
-		assert_true(policy_memory_bytes(r->m) <= r->o.rule_max_bytes);
 	}
 	for (server_id i = 0; i < 70; i++)
 		policy_gone(r->m, i);
@@ -46,9 +47,40 @@ static void each_allocation_fails_once(void **state)
 	}
 }
 
+/* A memory takes at most rule_max_bytes. A table that grows replaces its old blocks by new ones
+ * within the same bytes. */
+static void each_memory_keeps_to_its_bytes(void **state)
+{
+	static const size_t most[] = { 64 << 10, 1 << 20 };
+	static struct rig r;
+	unsigned grown = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * RULE_COUNT; i++) {
+		policy_defaults(&r.o);
+		policy_preset(&r.o, (enum policy_rule)(i / 2));
+		r.o.rule_max_bytes = most[i % 2];
+		rng_init(&r.rng, 1);
+		fault_begin(0);
+		r.m = policy_memory_new(&r.o);
+		assert_true((fault.bytes > 0) == (r.m != NULL));
+		assert_true(fault.bytes <= r.o.rule_max_bytes + MEMORY_HEAD);
+		fault_begin(0);
+		for (server_id to = 0; r.m != NULL && to < 70; to++)
+			sends(&r, 1, "abcd", to);
+		assert_true(fault.bytes <= r.o.rule_max_bytes);
+		grown += fault.bytes > 0;
+		policy_memory_free(r.m);
+	}
+	assert_true(grown > 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation_fails_once) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_allocation_fails_once),
+		cmocka_unit_test(each_memory_keeps_to_its_bytes),
+	};
 
 	return cmocka_run_group_tests_name("policy memory_fault", tests, NULL, NULL);
 }
