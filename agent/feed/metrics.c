@@ -76,8 +76,7 @@ void metrics_init(struct metrics *m)
 	m->max_lora = -1;
 }
 
-/* ---- adapters
- * -------------------------------------------------------------------------------------- */
+/* ---- adapters ----------------------------------------------------------------------------- */
 
 /* Return the slot of an adapter, or NULL if all slots hold adapters named later than <at>. */
 static struct metrics_seen *seen_at(struct metrics *m, struct span name, double at)
@@ -177,8 +176,7 @@ static void report_adapters(struct metrics *m, struct engine_report *r)
 	}
 }
 
-/* ---- one series
- * ------------------------------------------------------------------------------------ */
+/* ---- one series --------------------------------------------------------------------------- */
 
 static bool to_double(const struct metrics *m, double *v)
 {
@@ -259,8 +257,7 @@ static void series_start(struct metrics *m)
 	m->n_number = 0;
 }
 
-/* ---- its labels
- * ------------------------------------------------------------------------------------ */
+/* ---- its labels --------------------------------------------------------------------------- */
 
 static enum metrics_label label_of(struct span name)
 {
@@ -314,8 +311,7 @@ static void value_end(struct metrics *m)
 	m->n_number = 0;
 }
 
-/* ---- bytes
- * ----------------------------------------------------------------------------------------- */
+/* ---- bytes -------------------------------------------------------------------------------- */
 
 static int row_of(struct span name)
 {
@@ -522,8 +518,7 @@ int metrics_feed(struct metrics *m, const void *p, size_t n)
 	return 0;
 }
 
-/* ---- the report
- * -------------------------------------------------------------------------------------- */
+/* ---- the report --------------------------------------------------------------------------- */
 
 /* Return the first row of <meaning> that has a series, or -1. */
 static int row_with(const struct metrics *m, enum meaning meaning)

@@ -62,8 +62,7 @@ enum {
 	METRICS_E_COUNT
 };
 
-/* ---- for metrics.c
- * --------------------------------------------------------------------------------- */
+/* ---- for metrics.c ------------------------------------------------------------------------ */
 
 #define METRICS_NAME_MAX	47	/* the longest known name has 31 bytes */
 #define METRICS_LABEL_MAX	31

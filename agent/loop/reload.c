@@ -71,7 +71,7 @@ static void refuse_reload(struct agent *a, const struct reload_errors *es)
 	    !log_begin(&ln, &a->log, LOG_ERROR, LOG_LIFE, "reload refused, for more reasons"))
 		return;
 	log_int(&ln, "more", (int64_t)es->more);
-	log_text(&ln, "hint", "kvroute -t lists all of them");
+	log_text(&ln, "remedy", "kvroute -t lists all of them");
 	log_end(&ln);
 }
 

@@ -24,7 +24,7 @@ static void log_frame_size(struct sock *s, const struct spop_event *ev)
 	log_int(&ln, "status", ev->status);
 	log_int(&ln, "offered", (int64_t)ev->offer);
 	log_int(&ln, "limit", (int64_t)ev->limit);
-	log_text(&ln, "hint", ev->offer > ev->limit ?
+	log_text(&ln, "remedy", ev->offer > ev->limit ?
 		 "raise spop.max_frame_size here to the size offered, or lower tune.bufsize in HAProxy (it "
 		 "offers tune.bufsize - 4)" :
 		 "SPOP requires at least 256; raise tune.bufsize in HAProxy");
@@ -40,7 +40,7 @@ void sock_log_losing(struct sock *s, size_t bytes)
 		return;
 	log_int(&ln, "bytes", (int64_t)bytes);
 	log_int(&ln, "max_bytes", (int64_t)__atomic_load_n(&s->w->agent->budget.max, __ATOMIC_RELAXED));
-	log_text(&ln, "hint", "raise spop.max_bytes");
+	log_text(&ln, "remedy", "raise spop.max_bytes");
 	log_end(&ln);
 }
 
@@ -82,7 +82,7 @@ void sock_log_late(struct sock *s)
 	log_int(&ln, "bound_ms", s->w->overload.late_us / 1000);
 	log_text(&ln, "effect",
 		"they are answered with why=overload; HAProxy balances them as without the agent");
-	log_text(&ln, "hint", "raise threads, or divide the load among more agents");
+	log_text(&ln, "remedy", "raise threads, or divide the load among more agents");
 	log_end(&ln);
 }
 

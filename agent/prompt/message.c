@@ -188,8 +188,7 @@ void part_text(struct page_env *env, struct message *m)
 	mark(env, m, MARK_TEXT);
 }
 
-/* ---- calls: no part is open meanwhile, so they use the first part's snapshot
- * ------------------ */
+/* ---- calls: no part is open meanwhile, so they use the first part's snapshot -------------- */
 
 void call_open(struct message *m)
 {

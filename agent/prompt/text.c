@@ -309,8 +309,7 @@ void prompt_text_feed(struct prompt_text *t, const char *p, size_t n)
 	json_feed(&t->json, p, n);
 }
 
-/* ---- pages
- * ------------------------------------------------------------------------------------ */
+/* ---- pages -------------------------------------------------------------------------------- */
 
 /* Hash one page of ids in place, or a copy on big-endian machines. */
 static page_key page_of(const struct hash_key *key, const token_id *ids, uint32_t page)

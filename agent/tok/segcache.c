@@ -2,7 +2,7 @@
  *
  *   ring    |....free....[ entry ][ entry ][ entry ].......free......|   entries enter at <head>
  *                        tail                      head                   and leave at <tail>
- *           |[ entry ][ entry ]...free...[ entry ][ entry ]..........|   <wrapped>: the lap before
+ *           |[ entry ][ entry ]...free...[ entry ][ entry ]..........|   <wrapped>: the older part
  *                          head          tail              end            ends at <end>
  *   table   slot = low bits of the hash -> tag, place in the ring; open addressing, linear;
  *           removal moves later slots back
@@ -308,15 +308,15 @@ static void slot_remove(struct shard *s, uint32_t hole)
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-static void next_lap(struct shard *s)
+static void head_to_start(struct shard *s)
 {
 	s->end = s->head;
 	s->head = 0;
 	s->wrapped = true;
 }
 
-/* Tell if <size> bytes are free at <head>. Starts the next lap if the rest of this one is too
- * short. */
+/* Tell if <size> bytes are free at <head>. Moves <head> to the start of the ring if too few bytes
+ * are left before its end. */
 static bool has_room(struct shard *s, size_t size)
 {
 	if (s->count == 0) {
@@ -327,7 +327,7 @@ static bool has_room(struct shard *s, size_t size)
 	if (!s->wrapped) {
 		if (s->size - s->head >= size)
 			return true;
-		next_lap(s);
+		head_to_start(s);
 	}
 	return s->tail - s->head >= size;
 }
@@ -374,7 +374,7 @@ static void spare(struct shard *s, struct entry *e, size_t size)
 	uint8_t *from;
 
 	if (!s->wrapped && s->size - s->head < size)
-		next_lap(s);
+		head_to_start(s);
 	from = (uint8_t *)e;
 	e->used = 0;
 	memmove(s->ring + s->head, e, size);

@@ -115,8 +115,7 @@ static inline void door_cancel(struct door *d, struct door_at *a)
 	index_cancel(d->ix, a->claim);
 }
 
-/* ---- work that may come in slices
- * ---- */
+/* ---- work that may come in slices --------------------------------------------------------- */
 
 /* Do one slice of postponed work. Returns true if there is more. */
 static inline bool door_slice(struct door *d, msec now)
@@ -140,8 +139,7 @@ static inline bool door_halve(struct door *d)
 	return true;
 }
 
-/* ---- counters
- * ---- */
+/* ---- counters ----------------------------------------------------------------------------- */
 
 static inline void door_stats(struct door *d, struct door_stats *s)
 {

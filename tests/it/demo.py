@@ -116,10 +116,10 @@ def table(plain, routed):
         row("requests at " + e[7:], plain.get(e, 0), routed.get(e, 0))
     row("failed requests", plain["failed"], routed["failed"])
     if routed["agent"]:
-        row("agent time, p50 and p99 at most", "", "%d, %d us" % routed["agent"])
+        row("agent time, p50 / p99, upper bounds", "", "<= %d / <= %d us" % routed["agent"])
     if routed["learned"]:
-        row("tokens/s of an engine, learned (assumed)", "%d" % TPS,
-            "%d (%d)" % (routed["learned"], ASSUMED_TPS))
+        print("  learned tokens/s of an engine: %d (true: %d; initial estimate: %d)" %
+              (routed["learned"], TPS, ASSUMED_TPS))
     print()
     if routed["why"]:
         print("One of its choices, as kvroutectl why tells it:")
