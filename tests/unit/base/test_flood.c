@@ -33,7 +33,7 @@ static void the_sets_collide(void **state)
 	}
 }
 
-static void not_with_our_key(void **state)
+static void the_keyed_hash_does_not_collide(void **state)
 {
 	static uint64_t h[FLOOD_N];
 	struct hash_key k;
@@ -66,7 +66,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sets_collide),
-		cmocka_unit_test(not_with_our_key),
+		cmocka_unit_test(the_keyed_hash_does_not_collide),
 	};
 
 	return cmocka_run_group_tests_name("base flood", tests, NULL, NULL);

@@ -1,6 +1,5 @@
-/* Each allocation of a growing text and of a growing array fails once, in turn: their content
- * stays. /
- */
+/* Each allocation of a growing text and of a growing array fails once, in turn: their content stays
+ * as it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -578,7 +578,7 @@ static void test_as_text(void **state)
 }
 
 /* One case spelled out by hand. */
-static void test_as_text_said(void **state)
+static void test_as_text_by_hand(void **state)
 {
 	static const char text[] = "[ {\"a\":1, \"b\" : \"x\\n\\\"\\u0041\" , \"a\":{ } }, [ 1 , true ] ]";
 	struct text_of t = { 0 };
@@ -686,7 +686,7 @@ int main(void)
 		cmocka_unit_test(test_moved),
 		cmocka_unit_test(test_chance),
 		cmocka_unit_test(test_as_text),
-		cmocka_unit_test(test_as_text_said),
+		cmocka_unit_test(test_as_text_by_hand),
 		cmocka_unit_test(test_as_text_cut),
 		cmocka_unit_test(test_as_text_chance),
 		cmocka_unit_test(test_scan),

@@ -60,7 +60,7 @@ static int as_the_kernel_is(void **state)
 	return 0;
 }
 
-static void a_region_is_whole_pages_and_all_there(void **state)
+static void a_region_is_whole_resident_pages(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct region r;
@@ -96,7 +96,7 @@ static void a_kernel_without_populate_gets_writes(void **state)
 	}
 }
 
-static void a_region_that_cannot_be_had(void **state)
+static void a_region_that_the_kernel_refuses(void **state)
 {
 	static const int says[] = { ENOMEM, EFAULT, EHWPOISON };
 	struct region r;
@@ -142,9 +142,9 @@ static void a_region_over_the_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_region_is_whole_pages_and_all_there, as_the_kernel_is),
+		cmocka_unit_test_setup(a_region_is_whole_resident_pages, as_the_kernel_is),
 		cmocka_unit_test_setup(a_kernel_without_populate_gets_writes, as_the_kernel_is),
-		cmocka_unit_test_setup(a_region_that_cannot_be_had, as_the_kernel_is),
+		cmocka_unit_test_setup(a_region_that_the_kernel_refuses, as_the_kernel_is),
 		cmocka_unit_test_setup(a_region_over_the_limit, as_the_kernel_is),
 	};
 

@@ -66,7 +66,7 @@ static const uint8_t kinds[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0,
 	0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
 #define N_KINDS sizeof(kinds)
 
-static void short_ones(void **state)
+static void short_sequences(void **state)
 {
 	uint8_t p[4];
 
@@ -102,7 +102,7 @@ static void three_bytes(void **state)
 	}
 }
 
-static void long_ones(void **state)
+static void long_sequences(void **state)
 {
 	struct rng r;
 	uint8_t p[100];
@@ -211,9 +211,9 @@ static void places(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short_ones),
+		cmocka_unit_test(short_sequences),
 		cmocka_unit_test(three_bytes),
-		cmocka_unit_test(long_ones),
+		cmocka_unit_test(long_sequences),
 		cmocka_unit_test(cuts),
 		cmocka_unit_test(every_code_point),
 		cmocka_unit_test(any_bytes),

@@ -53,7 +53,7 @@ static void room_is_made_once(void **state)
 }
 
 /* The number of elements, or of their bytes, does not fit into a size_t. */
-static void too_many(void **state)
+static void sizes_that_overflow(void **state)
 {
 	VEC(struct large) v = { 0 };
 
@@ -69,7 +69,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements_keep_their_values), cmocka_unit_test(room_is_made_once),
-		cmocka_unit_test(too_many),
+		cmocka_unit_test(sizes_that_overflow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

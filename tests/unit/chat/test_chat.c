@@ -189,7 +189,7 @@ static const struct { const char *template; bool walks; } shapes[] = {
 	  "endfor %}{% endfor %}", false },
 };
 
-static void who_walks(void **state)
+static void templates_that_walk_parts(void **state)
 {
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct err e;
@@ -197,7 +197,7 @@ static void who_walks(void **state)
 
 		assert_non_null(t);
 		if (jinja_walks_content(t) != shapes[i].walks)
-			fail_msg("%s", shapes[i].template);
+			fail_msg("walks the parts %d: %s", !shapes[i].walks, shapes[i].template);
 		jinja_free(t);
 	}
 }
@@ -213,7 +213,7 @@ static void arguments_of_the_template(void **state)
 	    "{\"messages\":[],\"documents\":[1]}", "[1]FalseFalse");
 }
 
-static void an_answer_goes_on(void **state)
+static void a_continued_answer(void **state)
 {
 #define ON(content) "{\"add_generation_prompt\":false,\"continue_final_message\":true," \
 	"\"messages\":[" USER("b") ",{\"role\":\"assistant\",\"content\":" content "}]}"
@@ -225,7 +225,7 @@ static void an_answer_goes_on(void **state)
 	    ON("\" c \""), "[b][ c ");
 }
 
-static void nothing_is_no_run(void **state)
+static void empty_text_has_no_run(void **state)
 {
 	gives("{% if false %}x{% endif %}", CHAT_COMPLETIONS, BODY(USER("a")), "");
 }
@@ -300,7 +300,7 @@ static const struct { enum chat_api api; enum chat_result result; const char *bo
 	{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"tools\":[{\"type\":\"web_search\"}]}" },
 };
 
-static void no_prompts(void **state)
+static void bodies_without_a_prompt(void **state)
 {
 	struct chat *c = load(STRICT, "");
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
@@ -373,7 +373,7 @@ static const struct { const char *template, *config, *file, *text; int line; } b
 	  "\"template\":\"{{\"}]}", "c.json", "", 1 },
 };
 
-static void bad_ones(void **state)
+static void bad_sources(void **state)
 {
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct chat_source src = {
@@ -385,7 +385,7 @@ static void bad_ones(void **state)
 		assert_null(chat_load(&src, &key, &e));
 		if (strcmp(e.file, bad[i].file) != 0 || e.line != bad[i].line ||
 		    strstr(e.text, bad[i].text) == NULL)
-			fail_msg("%zu: %s:%d: %s", i, e.file, e.line, e.text);
+			fail_msg("case %zu: got %s:%d: %s", i, e.file, e.line, e.text);
 	}
 }
 
@@ -403,7 +403,7 @@ static void null_is_no_template(void **state)
 		struct chat_source src = { .config = span_str(cases[i].config) };
 
 		if (chat_source_has(&src, &key) != cases[i].has)
-			fail_msg("%s", cases[i].config);
+			fail_msg("has a template %d: %s", !cases[i].has, cases[i].config);
 		src.template = SPAN("x");
 		assert_true(chat_source_has(&src, &key));
 	}
@@ -434,7 +434,7 @@ static void where_to_close(void **state)
 
 		if (!cut_find(span_str(cuts[i].raw), "messages", &cut)) {
 			if (cuts[i].closed != NULL)
-				fail_msg("%s", cuts[i].raw);
+				fail_msg("cannot be closed: %s", cuts[i].raw);
 			continue;
 		}
 		snprintf(closed, sizeof(closed), "%.*s%s", (int)cut.n, cuts[i].raw, cut.close);
@@ -504,7 +504,7 @@ static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat
 	return share;
 }
 
-static void a_cut_body_is_a_beginning(void **state)
+static void a_cut_body_renders_a_prefix(void **state)
 {
 	static const char *const templates[] = {
 		SHOWN, CHATML, STRICT,
@@ -556,7 +556,7 @@ static const struct {
 	    "d", "[a][b" },
 };
 
-static void what_was_not_seen(void **state)
+static void unseen_parts_are_reported(void **state)
 {
 	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
 		struct chat *c = load(unseen[i].template, "");
@@ -639,17 +639,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bodies),
 		cmocka_unit_test(parts_for_templates_that_walk),
-		cmocka_unit_test(who_walks),
+		cmocka_unit_test(templates_that_walk_parts),
 		cmocka_unit_test(arguments_of_the_template),
-		cmocka_unit_test(an_answer_goes_on),
-		cmocka_unit_test(nothing_is_no_run),
-		cmocka_unit_test(no_prompts),
+		cmocka_unit_test(a_continued_answer),
+		cmocka_unit_test(empty_text_has_no_run),
+		cmocka_unit_test(bodies_without_a_prompt),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(templates_by_name),
-		cmocka_unit_test(bad_ones), cmocka_unit_test(null_is_no_template),
+		cmocka_unit_test(bad_sources), cmocka_unit_test(null_is_no_template),
 		cmocka_unit_test(where_to_close),
-		cmocka_unit_test(a_cut_body_is_a_beginning),
-		cmocka_unit_test(what_was_not_seen),
+		cmocka_unit_test(a_cut_body_renders_a_prefix),
+		cmocka_unit_test(unseen_parts_are_reported),
 		cmocka_unit_test(real_templates),
 		cmocka_unit_test(runs_of_harmony),
 	};

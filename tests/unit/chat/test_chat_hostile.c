@@ -41,7 +41,7 @@ static enum chat_result render(const struct chat *c, size_t max_bytes, struct sp
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* A body may reach the memory bound at any place, and each place returns CHAT_LIMIT. */
-static void the_bound_is_met_anywhere(void **state)
+static void the_memory_bound_at_any_place(void **state)
 {
 	static const struct { const char *template, *body; bool cut; } cases[] = {
 		{ "{% for m in messages %}{{ m.content }}{% endfor %}",
@@ -144,7 +144,7 @@ static void many_properties_all_required(void **state)
 	chat_unref(c);
 }
 
-static void one_letter_goes_on(void **state)
+static void a_continued_text_of_one_letter(void **state)
 {
 	struct chat *c = load("{% for m in messages %}{{ m.content }}{% endfor %}b");
 	struct text body = { .p = NULL };
@@ -219,7 +219,7 @@ static void indents_are_charged(void **state)
 #define PARAMETERS(p) "{\"messages\":[],\"tools\":[{\"type\":\"function\"," \
 	"\"function\":{\"name\":\"f\",\"parameters\":" p "}}]}"
 
-static void what_harmony_cannot_write(void **state)
+static void bodies_that_harmony_cannot_render(void **state)
 {
 	static const struct { enum chat_api api; enum chat_result result; const char *body; } cases[] = {
 		{ CHAT_COMPLETIONS, CHAT_REFUSED, PARAMETERS("{\"type\":\"object\","
@@ -245,12 +245,12 @@ static void what_harmony_cannot_write(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_bound_is_met_anywhere),
+		cmocka_unit_test(the_memory_bound_at_any_place),
 		cmocka_unit_test(many_answers_of_many_calls),
 		cmocka_unit_test(many_properties_all_required),
-		cmocka_unit_test(one_letter_goes_on),
+		cmocka_unit_test(a_continued_text_of_one_letter),
 		cmocka_unit_test(indents_have_a_bound), cmocka_unit_test(indents_are_charged),
-		cmocka_unit_test(what_harmony_cannot_write),
+		cmocka_unit_test(bodies_that_harmony_cannot_render),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

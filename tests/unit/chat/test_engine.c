@@ -283,7 +283,7 @@ static void items(void **state)
 #define PLAIN		"{% for m in messages %}[{{ m.content }}]{% endfor %}"
 #define TRIMMED		"{% for m in messages %}[{{ m.content | trim }}]{% endfor %}"
 
-static void goes_on(void **state)
+static void continued_answers(void **state)
 {
 	gives(PLAIN, CHAT_COMPLETIONS, ON("\"\""), "[b]][");
 	gives(PLAIN, CHAT_COMPLETIONS, ON("\" ]\""), "[b]][ ]");
@@ -332,7 +332,7 @@ int main(void)
 		cmocka_unit_test(disabled),
 		cmocka_unit_test(aliases),
 		cmocka_unit_test(items),
-		cmocka_unit_test(goes_on),
+		cmocka_unit_test(continued_answers),
 		cmocka_unit_test(truncation),
 	};
 

@@ -45,7 +45,7 @@ static void runs_and_tokens(void **state)
 		"<|start|>[assistant]");
 }
 
-static void only_thoughts_before_the_first_answer_go(void **state)
+static void analysis_before_the_first_answer_is_dropped(void **state)
 {
 	const struct harmony_message m[] = {
 		{ .role = HARMONY_ASSISTANT, .channel = SPAN("analysis"), TEXT("1") },
@@ -75,7 +75,7 @@ static void only_thoughts_before_the_first_answer_go(void **state)
 	free(g.p);
 }
 
-static void empty_ones(void **state)
+static void empty_messages(void **state)
 {
 	const struct harmony_system none = { .n_channels = 0 };
 	const struct harmony_developer nothing = { .n_tools = 0 }, said = { .has_instructions = true };
@@ -90,7 +90,7 @@ static void empty_ones(void **state)
 	renders(m, 0, complete, true, "<|start|>[assistant]");
 }
 
-static void who_may_not_be_rendered(void **state)
+static void refused_and_ended(void **state)
 {
 	const struct harmony_message nobody = { .role = HARMONY_TOOL, TEXT("x") };
 	struct gathered g = { .p = NULL };
@@ -353,7 +353,7 @@ static void agrees(const struct golden *g, struct jinja_mem *mem, const char *wa
 
 /* Four tests of the library are left out because they parse and render nothing:
  * simple_reasoning_response, simple_tool_call, streamable_parser, tool_response_parsing. */
-static void agrees_with_the_library(void **state)
+static void cases_of_the_library(void **state)
 {
 	struct jinja_mem *mem = jinja_mem_new(1 << 20, &case_key);
 	size_t n = 0;
@@ -377,12 +377,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_and_tokens),
-		cmocka_unit_test(only_thoughts_before_the_first_answer_go),
-		cmocka_unit_test(empty_ones),
-		cmocka_unit_test(who_may_not_be_rendered),
+		cmocka_unit_test(analysis_before_the_first_answer_is_dropped),
+		cmocka_unit_test(empty_messages),
+		cmocka_unit_test(refused_and_ended),
 		cmocka_unit_test(schemas),
 		cmocka_unit_test(a_schema_too_deep),
-		cmocka_unit_test(agrees_with_the_library),
+		cmocka_unit_test(cases_of_the_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

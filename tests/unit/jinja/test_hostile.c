@@ -72,7 +72,7 @@ static char *letters(const char *before, size_t n, const char *between, size_t m
 }
 
 /* The text to search for may also come from the request body. */
-static void the_last_of_one_letter(void **state)
+static void find_last_in_one_letter(void **state)
 {
 	static const char *const use[] = { "{{ x.rfind(y) }}", "{{ x.rpartition(y) | length }}",
 		"{{ x.rsplit(y) | length }}" };
@@ -83,7 +83,7 @@ static void the_last_of_one_letter(void **state)
 	free(vars);
 }
 
-static void a_set_of_characters_to_strip(void **state)
+static void strip_with_many_characters(void **state)
 {
 	char *vars = letters("{\"x\":\"", 400000, "\",\"y\":\"", 0, "b\"}"),
 	     *set = letters("{\"y\":\"", 400000, "b\",\"x\":\"", 0, "\"}");
@@ -108,7 +108,7 @@ static const char *slowly(struct span in, struct span what)
 
 /* Search in texts of two letters, for texts around the length from which the search uses a table.
  */
-static void where_it_comes_last(void **state)
+static void find_last_matches_the_reference(void **state)
 {
 	struct jinja_mem *m = jinja_mem_new(1 << 20, &test_key);
 	unsigned x = 1, found = 0;
@@ -140,9 +140,9 @@ static void where_it_comes_last(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_it_comes_last),
-		cmocka_unit_test(a_set_of_characters_to_strip),
-		cmocka_unit_test(the_last_of_one_letter),
+		cmocka_unit_test(find_last_matches_the_reference),
+		cmocka_unit_test(strip_with_many_characters),
+		cmocka_unit_test(find_last_in_one_letter),
 		cmocka_unit_test(lists_that_double),
 		cmocka_unit_test(tuples_that_double),
 	};

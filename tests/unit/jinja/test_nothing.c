@@ -133,7 +133,7 @@ static void over_value(struct runs *runs, const char *v)
 	    v, v, v, v, v);
 }
 
-static void nothing(void **state)
+static void empty_values(void **state)
 {
 	struct runs runs = { .mem = jinja_mem_new(1 << 20, &test_key), .x = jval_str(NULL, 0) };
 
@@ -196,7 +196,7 @@ static void a_template_of_any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest all[] = {
-		cmocka_unit_test(nothing),
+		cmocka_unit_test(empty_values),
 		cmocka_unit_test(values_of_any_bytes),
 		cmocka_unit_test(a_template_of_any_bytes),
 	};

@@ -41,7 +41,7 @@ static uint64_t steps_of(const char *expression, const char *unit)
 	return took;
 }
 
-static void test_parts_are_work(void **state)
+static void test_parts_cost_work(void **state)
 {
 	static const struct { const char *expression, *unit; } cases[] = {
 		{ "s.split('a')", "a" }, { "s.rsplit('a')", "a" }, { "s.split()", "a " },
@@ -63,7 +63,7 @@ static void test_parts_are_work(void **state)
 	}
 }
 
-static void test_bytes_one_by_one_are_work(void **state)
+static void test_bytes_cost_work(void **state)
 {
 	static const struct { const char *expression, *unit; } cases[] = {
 		{ "s|trim", " " }, { "s.strip()", "\n" }, { "s.lstrip()", "\t" }, { "s.rstrip('\\n')", "\n" },
@@ -85,7 +85,7 @@ static void test_bytes_one_by_one_are_work(void **state)
 
 /* A client may choose the text to search for. If its parts repeat, memmem() advances byte by byte.
  */
-static void test_a_search_is_work_by_what_is_looked_for(void **state)
+static void test_search_cost_depends_on_the_text_searched_for(void **state)
 {
 	static const char *const ways[] = { NULL, "find", "split", "replace", "count", "partition" };
 	static const struct { const char *what; unsigned least, most; } cases[] = {
@@ -112,7 +112,7 @@ static void test_a_search_is_work_by_what_is_looked_for(void **state)
 }
 
 /* Filters take steps for their work on each item, besides the step for the item itself. */
-static void test_items_are_work(void **state)
+static void test_items_cost_work(void **state)
 {
 	static const struct { const char *expression, *unit; unsigned each; } cases[] = {
 		{ "d.items()|selectattr('1', 'equalto', 1)|list", "a", 12 },
@@ -147,10 +147,10 @@ static void test_copies_are_cheap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts_are_work),
-		cmocka_unit_test(test_bytes_one_by_one_are_work),
-		cmocka_unit_test(test_a_search_is_work_by_what_is_looked_for),
-		cmocka_unit_test(test_items_are_work),
+		cmocka_unit_test(test_parts_cost_work),
+		cmocka_unit_test(test_bytes_cost_work),
+		cmocka_unit_test(test_search_cost_depends_on_the_text_searched_for),
+		cmocka_unit_test(test_items_cost_work),
 		cmocka_unit_test(test_copies_are_cheap),
 	};
 

@@ -31,7 +31,7 @@ static void test_paths(void **state)
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (prompt_api_of_path(span_str(cases[i].path)) != cases[i].api)
-			fail_msg("%s", cases[i].path);
+			fail_msg("wrong API for path %s", cases[i].path);
 	assert_int_equal(prompt_api_of_path(span_of(NULL, 0)), API_NONE);
 	assert_string_equal(prompt_api_name(API_NONE), "none");
 	assert_string_equal(prompt_api_name(API_MESSAGES), "messages");
@@ -552,7 +552,7 @@ static void test_salts(void **state)
 			salt_of(b, a, different[i]);
 			salt_of(b, c, different[k]);
 			if ((strcmp(a, c) == 0) != (i == k))
-				fail_msg("%s %s", different[i], different[k]);
+				fail_msg("wrong equality of the salts of %s and %s", different[i], different[k]);
 		}
 	}
 	salt_of(b, a, "{'cache_salt':'a','extra_key':'b'}");
@@ -578,7 +578,7 @@ static void test_images_beside(void **state)
 	for (i = 0; i < 7; i++)
 		for (k = 0; k < i; k++)
 			if (strcmp(salt[i], salt[k]) == 0)
-				fail_msg("%s %s", different[i], different[k]);
+				fail_msg("the same salt: %s and %s", different[i], different[k]);
 	assert_string_equal(salt[0], "");
 	feed_text(b, API_GENERATE, quoted(room, sizeof(room), "{'image_data':'AAAA','text':'a'}"));
 	assert_string_equal(body_prompt(b)->salt.s, salt[1]);
@@ -775,7 +775,7 @@ static void test_priority(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		feed_text(b, API_CHAT, quoted(x, sizeof(x), cases[i].body));
 		if (body_prompt(b)->priority != cases[i].priority)
-			fail_msg("%s: %d", cases[i].body, body_prompt(b)->priority);
+			fail_msg("%s: priority %d", cases[i].body, body_prompt(b)->priority);
 	}
 	assert_int_equal(feed_text(b, API_GENERATE, "{\"priority\":1}")->priority, 1);
 	assert_int_equal(feed_text(b, API_CHAT, "{}")->priority, 0);

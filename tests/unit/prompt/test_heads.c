@@ -89,7 +89,7 @@ static const char *lent(struct heads *h, uint64_t tenant, struct prompt p)
 }
 
 /* Add whole bodies in order, then find the head for a cut body. */
-static void openings(void **state)
+static void the_longest_opening_wins(void **state)
 {
 	static const struct {
 		const char *added[3][2];	/* messages, model */
@@ -123,7 +123,7 @@ static void openings(void **state)
 	}
 }
 
-static void the_copy_has_all_of_the_head_and_outlives_it(void **state)
+static void a_found_head_outlives_the_table(void **state)
 {
 	struct heads *h = make(1 << 20, 1 << 20);
 	struct prompt p = whole("abc", "model", "SYS", "TOOLS"), q = cut("abcd");
@@ -145,7 +145,7 @@ static void the_copy_has_all_of_the_head_and_outlives_it(void **state)
 	heads_free(NULL);
 }
 
-static void not_every_body_is_remembered(void **state)
+static void bodies_that_are_not_remembered(void **state)
 {
 	struct heads *h = make(1 << 20, 1 << 20);
 	struct heads_stats none = stats(h);
@@ -175,7 +175,7 @@ static void not_every_body_is_remembered(void **state)
 
 /* A body gets a head only if the parts that it has agree: equal if it has the whole part, a prefix
  * if it is cut in the part. */
-static void what_disagrees_is_not_lent(void **state)
+static void a_head_that_disagrees_is_not_found(void **state)
 {
 	struct heads *h = make(1 << 20, 1 << 20);
 	struct prompt p;
@@ -274,7 +274,7 @@ static char *parting(unsigned i)
 
 /* The least recently used head is evicted first: of the first conversations of fifty tenants, only
  * the one that is found again and again survives. */
-static void bounded_over_all(void **state)
+static void the_least_recently_used_is_evicted(void **state)
 {
 	struct heads *h = make(65536, 65536);
 	struct heads_stats s;
@@ -309,7 +309,7 @@ static void a_tenant_has_its_share_and_no_more(void **state)
 	heads_free(h);
 }
 
-static void a_head_larger_than_the_share_evicts_nobody(void **state)
+static void a_head_larger_than_the_share_evicts_nothing(void **state)
 {
 	struct heads *h = make(1 << 20, 2800);
 	char many[101] = { 0 };
@@ -335,15 +335,15 @@ static void make_key(void)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(openings),
-		cmocka_unit_test(the_copy_has_all_of_the_head_and_outlives_it),
-		cmocka_unit_test(not_every_body_is_remembered),
-		cmocka_unit_test(what_disagrees_is_not_lent),
+		cmocka_unit_test(the_longest_opening_wins),
+		cmocka_unit_test(a_found_head_outlives_the_table),
+		cmocka_unit_test(bodies_that_are_not_remembered),
+		cmocka_unit_test(a_head_that_disagrees_is_not_found),
 		cmocka_unit_test(tenants_scopes_and_kinds_are_apart),
 		cmocka_unit_test(heads_are_shared_by_content),
-		cmocka_unit_test(bounded_over_all),
+		cmocka_unit_test(the_least_recently_used_is_evicted),
 		cmocka_unit_test(a_tenant_has_its_share_and_no_more),
-		cmocka_unit_test(a_head_larger_than_the_share_evicts_nobody),
+		cmocka_unit_test(a_head_larger_than_the_share_evicts_nothing),
 	};
 
 	make_key();

@@ -95,7 +95,7 @@ static void crafted_names(void **state)
 }
 
 /* With the default limits, chains stay short until the memory budget is full. */
-static void full(void **state)
+static void a_full_table(void **state)
 {
 	struct hash_key k = key();
 	struct heads_opts o;
@@ -127,7 +127,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(crafted_names),
-		cmocka_unit_test(full),
+		cmocka_unit_test(a_full_table),
 	};
 
 	return cmocka_run_group_tests_name("prompt heads flood", tests, NULL, NULL);

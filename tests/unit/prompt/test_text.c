@@ -167,7 +167,7 @@ static void all_bodies_at_all_cuts(void **state)
 }
 
 /* Random bodies of the members and values that matter here. */
-static void by_chance(void **state)
+static void random_bodies(void **state)
 {
 	static const char *const parts[] = {
 		"\"prompt\":", "\"input\":", "\"text\":", "\"input_ids\":", "\"messages\":",
@@ -221,7 +221,7 @@ static void special_is_read(void **state)
 	prompt_text_free(t);
 }
 
-static void ends_are_seen(void **state)
+static void ends_of_items(void **state)
 {
 	static const struct { const char *text; size_t items; bool whole; } cases[] = {
 		{ "{\"prompt\":\"ab", 1, false }, { "{\"prompt\":\"ab\"", 1, true },
@@ -240,7 +240,7 @@ static void ends_are_seen(void **state)
 }
 
 /* <lives> changes when the items are dropped, so a reader knows that its position is void. */
-static void lives_tell_what_is_void(void **state)
+static void lives_change_when_items_are_dropped(void **state)
 {
 	struct prompt_text *t = prompt_text_new();
 	uint32_t lives;
@@ -286,7 +286,7 @@ static void items_are_bounded(void **state)
 	prompt_text_free(t);
 }
 
-static void pages_stop_at_the_most(void **state)
+static void pages_stop_at_the_limit(void **state)
 {
 	struct page_vec out = { 0 };
 	token_id ids[64] = { 0 };
@@ -304,12 +304,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_bodies_at_all_cuts),
-		cmocka_unit_test(by_chance),
+		cmocka_unit_test(random_bodies),
 		cmocka_unit_test(special_is_read),
-		cmocka_unit_test(ends_are_seen),
-		cmocka_unit_test(lives_tell_what_is_void),
+		cmocka_unit_test(ends_of_items),
+		cmocka_unit_test(lives_change_when_items_are_dropped),
 		cmocka_unit_test(items_are_bounded),
-		cmocka_unit_test(pages_stop_at_the_most),
+		cmocka_unit_test(pages_stop_at_the_limit),
 	};
 
 	bodies_init();

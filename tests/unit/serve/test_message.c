@@ -34,7 +34,7 @@ static void names(void **state)
 		struct route_request q;
 
 		if (message_kind(&m) != cases[i].kind)
-			fail_msg("%s", cases[i].name);
+			fail_msg("wrong kind for message %s", cases[i].name);
 		if (cases[i].kind == MESSAGE_ROUTE) {
 			message_request(&m, &q);
 			assert_int_equal(q.seq, cases[i].seq);
@@ -150,7 +150,7 @@ static void retries(void **state)
 
 		message_fact(&m, FACT_DONE, &f);
 		if (f.retries != cases[i].retries || f.redispatched != cases[i].redispatched)
-			fail_msg("case %zu: %d %d", i, f.retries, f.redispatched);
+			fail_msg("case %zu: retries %d, redispatched %d", i, f.retries, f.redispatched);
 	}
 }
 

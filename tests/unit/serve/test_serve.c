@@ -562,7 +562,7 @@ static void count_choices(void *arg, const struct route_compare_view *v)
 }
 
 /* The rules of policy.compare change no answer, so load drops them first. */
-static void compared_rules_go_first(void **state)
+static void compared_rules_are_dropped_first(void **state)
 {
 	static const struct { enum serve_wait wait; uint64_t compared, uncompared, hurried;
 	} cases[] = {
@@ -605,7 +605,7 @@ static void start_with_request(struct world *w, struct peer *p)
 	deliver(p);
 }
 
-static void the_time_of_asking_is_for_the_judge(void **state)
+static void asked_ms_reaches_the_wait_callback(void **state)
 {
 	struct world w;
 	struct peer p;
@@ -788,7 +788,7 @@ static void random_payloads(void **state)
 }
 
 /* A long frame without memory for it: the head is enough for an ACK. */
-static void a_frame_thrown_away(void **state)
+static void a_frame_without_memory(void **state)
 {
 	struct world w;
 	struct peer p;
@@ -838,9 +838,9 @@ int main(void)
 		cmocka_unit_test(fragments),
 		cmocka_unit_test(damaged_streams),
 		cmocka_unit_test(random_payloads),
-		cmocka_unit_test(a_frame_thrown_away),
-		cmocka_unit_test(compared_rules_go_first),
-		cmocka_unit_test(the_time_of_asking_is_for_the_judge),
+		cmocka_unit_test(a_frame_without_memory),
+		cmocka_unit_test(compared_rules_are_dropped_first),
+		cmocka_unit_test(asked_ms_reaches_the_wait_callback),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void each_failed_once(bool from_birth)
 	free(g);
 }
 
-static void the_story_as_it_should_be(void **state)
+static void without_failures(void **state)
 {
 	struct stage *g = malloc(sizeof(*g));
 
@@ -104,13 +104,13 @@ static void the_story_as_it_should_be(void **state)
 	free(g);
 }
 
-static void being_born(void **state)
+static void failures_at_start(void **state)
 {
 	(void)state;
 	each_failed_once(true);
 }
 
-static void at_work(void **state)
+static void failures_while_serving(void **state)
 {
 	(void)state;
 	each_failed_once(false);
@@ -119,9 +119,9 @@ static void at_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_story_as_it_should_be),
-		cmocka_unit_test(being_born),
-		cmocka_unit_test(at_work),
+		cmocka_unit_test(without_failures),
+		cmocka_unit_test(failures_at_start),
+		cmocka_unit_test(failures_while_serving),
 	};
 
 	return cmocka_run_group_tests_name("serve fault", tests, NULL, NULL);

@@ -137,7 +137,7 @@ static void one(const struct added_token *t, size_t n_tokens, const char *text, 
 	added_free(a);
 }
 
-static void stories(void **state)
+static void white_space_and_words(void **state)
 {
 	const struct added_token t[] = {
 		{ SPAN("<end>"), 1, false, false, false }, { SPAN("<end>>"), 2, false, false, false },
@@ -161,7 +161,7 @@ static void stories(void **state)
 }
 
 /* A token with <composes> does not match if a mark after it joins its last character in NFC. */
-static void marks(void **state)
+static void marks_after_a_token(void **state)
 {
 	const struct added_token t[] = { { SPAN("<|e|>"), 1, .composes = true },
 		{ SPAN("<|e|>x"), 2 }, { SPAN("|>"), 3 },
@@ -188,7 +188,7 @@ static void marks(void **state)
 }
 
 /* Any byte may begin a token, in a set of one token or of ten, at any position of a text. */
-static void filter(void **state)
+static void first_byte_filter(void **state)
 {
 	char text[97];
 	struct added_at at;
@@ -234,7 +234,7 @@ static void words(void **state)
 
 /* A text that is not UTF-8 has the same tokens as after utf8_mend(), because a malformed sequence
  * is not a character: it is neither white space nor part of a word. */
-static void bytes_that_are_no_text(void **state)
+static void bytes_that_are_not_utf8(void **state)
 {
 	static const struct added_token tokens[] = {
 		{ .content = { "[L]", 3 }, .id = 1, .lstrip = true },
@@ -273,11 +273,11 @@ static void bytes_that_are_no_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_that_are_no_text),
+		cmocka_unit_test(bytes_that_are_not_utf8),
 		cmocka_unit_test(random_mix),
-		cmocka_unit_test(stories),
-		cmocka_unit_test(marks),
-		cmocka_unit_test(filter),
+		cmocka_unit_test(white_space_and_words),
+		cmocka_unit_test(marks_after_a_token),
+		cmocka_unit_test(first_byte_filter),
 		cmocka_unit_test(words),
 	};
 

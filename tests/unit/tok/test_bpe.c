@@ -128,7 +128,7 @@ static void leftmost_of_equals(void **state)
 	vocab_fini(&v);
 }
 
-static void last_of_twins_counts(void **state)
+static void last_of_equal_merges_wins(void **state)
 {
 	struct vocab v;
 
@@ -273,7 +273,7 @@ static void random_characters(void **state)
 
 /* A long piece of two letters takes at most 60 units of work for each byte, with any vocabulary. A
  * step here is 100 units. */
-static void long_pieces_take_linear_work(void **state)
+static void long_pieces_cost_linear_work(void **state)
 {
 	static const size_t n = 6000;
 	struct bpe_scratch *c = bpe_scratch_new();
@@ -310,7 +310,7 @@ static void long_pieces_take_linear_work(void **state)
 }
 
 /* An unknown character is one unit of work, so a step of 100 units ends after 100 of them. */
-static void unknown_characters_are_work(void **state)
+static void unknown_characters_cost_work(void **state)
 {
 	struct bpe_scratch *c = bpe_scratch_new();
 	struct ids out = { 0 };
@@ -340,13 +340,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lowest_rank_first),
 		cmocka_unit_test(leftmost_of_equals),
-		cmocka_unit_test(last_of_twins_counts),
+		cmocka_unit_test(last_of_equal_merges_wins),
 		cmocka_unit_test(equal_ranks),
 		cmocka_unit_test(characters_and_bytes),
 		cmocka_unit_test(random_bytes),
 		cmocka_unit_test(random_characters),
-		cmocka_unit_test(long_pieces_take_linear_work),
-		cmocka_unit_test(unknown_characters_are_work),
+		cmocka_unit_test(long_pieces_cost_linear_work),
+		cmocka_unit_test(unknown_characters_cost_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

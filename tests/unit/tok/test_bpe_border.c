@@ -128,7 +128,7 @@ static void cut_as_whole(const struct bpe *b, const struct borders *x, struct sp
 	bpe_scratch_free(c);
 }
 
-static void vocabularies_at_random(void **state)
+static void random_vocabularies_are_cut(void **state)
 {
 	static struct spec v;
 	size_t cuts = 0;
@@ -182,7 +182,7 @@ static bool has_borders(struct spec *v)
 	return has;
 }
 
-static void only_where_it_is_proven(void **state)
+static void vocabularies_without_borders(void **state)
 {
 	static struct spec v;
 	struct rng r;
@@ -207,7 +207,7 @@ static void only_where_it_is_proven(void **state)
 }
 
 /* A merge that crosses a kind of place removes that kind and no other. */
-static void places_that_a_merge_crosses(void **state)
+static void merges_remove_the_places_they_cross(void **state)
 {
 	static const struct { const char *left, *right; unsigned without;
 	} cases[] = {
@@ -334,7 +334,7 @@ static void as_the_whole(const struct tok *t, unsigned rounds, size_t most)
 	free(a.p);
 }
 
-static void small_ones(void **state)
+static void small_tokenizers(void **state)
 {
 	static const enum small_kind kinds[] = { SMALL_SPM, SMALL_METASPACE };
 
@@ -347,7 +347,7 @@ static void small_ones(void **state)
 	}
 }
 
-static void recorded_ones(void **state)
+static void recorded_tokenizers(void **state)
 {
 	static const char *const names[] = { "gguf-llama-spm", "gguf-phi-3", "kitoken-mistral03" };
 
@@ -374,11 +374,11 @@ static void recorded_ones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(vocabularies_at_random),
-		cmocka_unit_test(only_where_it_is_proven),
-		cmocka_unit_test(places_that_a_merge_crosses),
-		cmocka_unit_test(small_ones),
-		cmocka_unit_test(recorded_ones),
+		cmocka_unit_test(random_vocabularies_are_cut),
+		cmocka_unit_test(vocabularies_without_borders),
+		cmocka_unit_test(merges_remove_the_places_they_cross),
+		cmocka_unit_test(small_tokenizers),
+		cmocka_unit_test(recorded_tokenizers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

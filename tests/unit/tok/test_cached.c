@@ -43,7 +43,7 @@ static void compare(const struct cached *c, struct span text, unsigned flags)
 }
 
 /* Encode texts that share beginnings, ends and middles through caches of two sizes. */
-static void on_is_off(void **state)
+static void ids_are_the_same_with_and_without_cache(void **state)
 {
 	struct rng r;
 
@@ -82,7 +82,7 @@ static void on_is_off(void **state)
 
 /* The first segment of a text and an equal later one have entries of their own, if the tokenizer
  * treats the first differently. */
-static void first_or_not(void **state)
+static void first_segment_has_its_own_entry(void **state)
 {
 	struct tok *t = small_tok(SMALL_METASPACE);
 	struct cached c = { .tok = t, .scratch = tok_scratch_new(), .cache = make_cache(1 << 20) };
@@ -106,7 +106,7 @@ static void first_or_not(void **state)
 
 /* A text cut at every place that chunk_place() accepts has the ids of the whole text, as chunk.c
  * proves. */
-static void every_place(void **state)
+static void every_place_may_be_cut(void **state)
 {
 	struct rng r;
 
@@ -149,7 +149,7 @@ static void every_place(void **state)
 
 /* In a growing conversation, earlier turns hit and only the new turn misses: for the first 10
  * turns, which end with an added token, and then for text without added tokens. */
-static void turns_hit(void **state)
+static void earlier_turns_hit(void **state)
 {
 	struct tok *t = small_tok(SMALL_QWEN);
 	struct cached c = { .tok = t, .scratch = tok_scratch_new(), .cache = make_cache(8 << 20) };
@@ -185,10 +185,10 @@ static void turns_hit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(on_is_off),
-		cmocka_unit_test(first_or_not),
-		cmocka_unit_test(every_place),
-		cmocka_unit_test(turns_hit),
+		cmocka_unit_test(ids_are_the_same_with_and_without_cache),
+		cmocka_unit_test(first_segment_has_its_own_entry),
+		cmocka_unit_test(every_place_may_be_cut),
+		cmocka_unit_test(earlier_turns_hit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

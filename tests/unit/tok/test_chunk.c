@@ -135,7 +135,7 @@ static size_t cuts_of(unsigned places, const char *p, size_t n, size_t *cuts)
 	return count;
 }
 
-static void against_the_slow_way(void **state)
+static void chunks_match_the_reference(void **state)
 {
 	static const unsigned some[] = { CHUNK_ALL, CHUNK_SPACE, CHUNK_LINE, CHUNK_DIGIT, CHUNK_CJK, 0 };
 	struct text t = { 0 };
@@ -164,7 +164,7 @@ static void against_the_slow_way(void **state)
 }
 
 /* A text that arrives in parts has the chunks of the whole text. */
-static void the_same_in_parts(void **state)
+static void parts_have_the_chunks_of_the_whole(void **state)
 {
 	static size_t whole[CUTS_MOST];
 	struct text t = { 0 };
@@ -199,7 +199,7 @@ static void the_same_in_parts(void **state)
 
 /* Text added after a text changes its last chunk at most. Text removed before it changes only the
  * first chunks of what remains. */
-static void the_same_when_it_grows(void **state)
+static void growth_changes_few_chunks(void **state)
 {
 	static size_t a[CUTS_MOST], b[CUTS_MOST];
 	struct text t = { 0 };
@@ -230,7 +230,7 @@ static void the_same_when_it_grows(void **state)
 	free(t.p);
 }
 
-static void whose_text_may_be_cut(void **state)
+static void which_splitters_allow_cuts(void **state)
 {
 	struct split_traits known = { .streams = true, .name = "cl100k" };
 	struct normal_step nfc = { .kind = NORMAL_NFC },
@@ -255,10 +255,10 @@ static void whose_text_may_be_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(against_the_slow_way),
-		cmocka_unit_test(the_same_in_parts),
-		cmocka_unit_test(the_same_when_it_grows),
-		cmocka_unit_test(whose_text_may_be_cut),
+		cmocka_unit_test(chunks_match_the_reference),
+		cmocka_unit_test(parts_have_the_chunks_of_the_whole),
+		cmocka_unit_test(growth_changes_few_chunks),
+		cmocka_unit_test(which_splitters_allow_cuts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

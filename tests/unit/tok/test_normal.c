@@ -87,7 +87,7 @@ static void check_block(const struct normal *m, struct normal_buf *b, const stru
 		return;
 	out = run(m, b, text, n);
 	if (want == 0 ? !unchanged(form, out, text, n) : fnv(out) != want)
-		fail_msg("%s of block %x", form->name, (unsigned)block);
+		fail_msg("%s of block %x differs from tokenizers", form->name, (unsigned)block);
 }
 
 static void every_character(void **state)
@@ -138,7 +138,7 @@ static void check_in_run(const struct normal *m, struct normal_buf *b, bool join
 	memcpy(text + n, "\xe4\xb8\x80", 3);
 	out = run(m, b, text, n + 3);
 	if (!span_eq(out, span_of(want, k + 3)))
-		fail_msg("U+%04X in a run", (unsigned)cp);
+		fail_msg("U+%04X in a run: wrong normal form", (unsigned)cp);
 }
 
 static void runs_of_three_bytes(void **state)
@@ -196,7 +196,7 @@ static void check_text(const struct normal *m, struct normal_buf *b, const struc
 	edge_free(p, in->n);
 }
 
-static void texts_are_as_in_tokenizers(void **state)
+static void texts_match_tokenizers(void **state)
 {
 	static char line[CASE_MOST];
 	static struct case_text in;
@@ -265,13 +265,13 @@ static void chains(void **state)
 		struct span out = run(m, &b, cases[i].in, strlen(cases[i].in));
 
 		if (!span_eq(out, span_str(cases[i].want)))
-			fail_msg("case %zu: \"%.*s\"", i, SPAN_ARG(out));
+			fail_msg("case %zu: got \"%.*s\"", i, SPAN_ARG(out));
 		normal_free(m);
 	}
 	normal_buf_fini(&b);
 }
 
-static void what_is_refused(void **state)
+static void invalid_steps_are_refused(void **state)
 {
 	struct normal_step s = { .kind = NORMAL_REPLACE, .pattern = SPAN("(a"), .regex = true };
 	struct err e;
@@ -285,7 +285,7 @@ static void what_is_refused(void **state)
 }
 
 /* A run of half a million marks in the worst order, alternating between two classes, takes O(n). */
-static void marks_without_end(void **state)
+static void long_runs_of_marks(void **state)
 {
 	struct normal_step s = { .kind = NORMAL_NFC };
 	struct normal *m = normal_of(&s, 1);
@@ -313,10 +313,10 @@ int main(void)
 		cmocka_unit_test(every_character),
 		cmocka_unit_test(runs_of_three_bytes),
 		cmocka_unit_test(marks_of_three_bytes),
-		cmocka_unit_test(texts_are_as_in_tokenizers),
+		cmocka_unit_test(texts_match_tokenizers),
 		cmocka_unit_test(chains),
-		cmocka_unit_test(what_is_refused),
-		cmocka_unit_test(marks_without_end),
+		cmocka_unit_test(invalid_steps_are_refused),
+		cmocka_unit_test(long_runs_of_marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

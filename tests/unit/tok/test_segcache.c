@@ -67,7 +67,7 @@ static bool has(struct segcache *c, uint64_t number, size_t n)
 	return got == 1;
 }
 
-static void what_was_put_is_found(void **state)
+static void entries_are_found(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
 
@@ -106,7 +106,7 @@ static void ids_are_appended(void **state)
 }
 
 /* A different text, length, tokenizer, tenant or place (first or not) gives a different key. */
-static void what_makes_it_another(void **state)
+static void different_segments_have_different_keys(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
 	struct segcache_scope s = { 1, 2 }, other_tokenizer = { 3, 2 }, other_tenant = { 1, 3 },
@@ -135,7 +135,7 @@ static void what_makes_it_another(void **state)
 }
 
 /* The AVX2 build of the hash gives the same values as the plain one. */
-static void one_hash(void **state)
+static void avx2_hash_is_the_same(void **state)
 {
 	struct hash_key key = secret_key();
 	static uint8_t text[5000];
@@ -155,7 +155,7 @@ static void one_hash(void **state)
 }
 
 /* Two caches with different secrets have different keys for the same text. */
-static void keys_are_keyed(void **state)
+static void keys_depend_on_the_secret(void **state)
 {
 	struct segcache_opts o = { .max_bytes = SEGCACHE_LEAST };
 	struct hash_key key = secret_key();
@@ -173,7 +173,7 @@ static void keys_are_keyed(void **state)
 	segcache_free(b);
 }
 
-static void the_oldest_goes_first(void **state)
+static void the_oldest_is_evicted_first(void **state)
 {
 	struct segcache *c = make(SEGCACHE_LEAST, 1);
 	uint64_t i, oldest;
@@ -190,7 +190,7 @@ static void the_oldest_goes_first(void **state)
 }
 
 /* An entry that is read again and again is not evicted, however many others are put. */
-static void what_is_used_stays(void **state)
+static void used_entries_stay(void **state)
 {
 	struct segcache *c = make(SEGCACHE_LEAST, 1);
 
@@ -206,7 +206,7 @@ static void what_is_used_stays(void **state)
 	segcache_free(c);
 }
 
-static void too_large_is_not_kept(void **state)
+static void too_large_entries_are_not_stored(void **state)
 {
 	struct segcache *c = make(1 << 20, 1);
 	size_t most = (1 << 20) / 4 / 16;		/* larger than any shard */
@@ -294,14 +294,14 @@ static void sizes_and_shards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_put_is_found),
+		cmocka_unit_test(entries_are_found),
 		cmocka_unit_test(ids_are_appended),
-		cmocka_unit_test(what_makes_it_another),
-		cmocka_unit_test(one_hash),
-		cmocka_unit_test(keys_are_keyed),
-		cmocka_unit_test(the_oldest_goes_first),
-		cmocka_unit_test(what_is_used_stays),
-		cmocka_unit_test(too_large_is_not_kept),
+		cmocka_unit_test(different_segments_have_different_keys),
+		cmocka_unit_test(avx2_hash_is_the_same),
+		cmocka_unit_test(keys_depend_on_the_secret),
+		cmocka_unit_test(the_oldest_is_evicted_first),
+		cmocka_unit_test(used_entries_stay),
+		cmocka_unit_test(too_large_entries_are_not_stored),
 		cmocka_unit_test(random_mix),
 		cmocka_unit_test(a_full_table),
 		cmocka_unit_test(sizes_and_shards),

@@ -65,7 +65,7 @@ void mem_free(void *p)
 	free(p);
 }
 
-static void nothing_is_left(void **state)
+static void ids_are_never_plain(void **state)
 {
 	struct segcache_opts o = { .max_bytes = 100000 };
 	struct hash_key key = secret_key();
@@ -145,7 +145,7 @@ static void with_a_full_table(struct segcache *c)
 	ids_free(&out);
 }
 
-static void what_leaves_is_wiped(void **state)
+static void evicted_entries_are_wiped(void **state)
 {
 	struct segcache_opts o = { .max_bytes = SEGCACHE_LEAST };
 	struct hash_key key = secret_key();
@@ -179,7 +179,7 @@ static void what_leaves_is_wiped(void **state)
 }
 
 /* The AVX2 build makes the same pad as the plain one. */
-static void one_pad(void **state)
+static void avx2_pad_is_the_same(void **state)
 {
 	uint32_t here[PAD_WORDS], there[PAD_WORDS];
 	struct pad_seed seed;
@@ -202,8 +202,8 @@ static void one_pad(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left),
-		cmocka_unit_test(what_leaves_is_wiped), cmocka_unit_test(one_pad) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(ids_are_never_plain),
+		cmocka_unit_test(evicted_entries_are_wiped), cmocka_unit_test(avx2_pad_is_the_same) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

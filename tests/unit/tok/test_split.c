@@ -83,7 +83,7 @@ static void check(const struct split *s, struct split_scratch *c, const char *fa
 	if (!case_same(&got, want)) {
 		case_print("want ", want);
 		case_print("got  ", &got);
-		fail_msg("%s", family);
+		fail_msg("family %s: other pieces", family);
 	}
 	edge_free(p, want->n);
 	for (i = 1; i < want->n; i++)
@@ -91,7 +91,7 @@ static void check(const struct split *s, struct split_scratch *c, const char *fa
 	check_stream(s, c, want, 0, 1);
 }
 
-static void families_are_as_in_tokenizers(void **state)
+static void families_match_tokenizers(void **state)
 {
 	FILE *f = case_open(FAMILIES);
 	static char line[CASE_MOST], family[32];
@@ -167,7 +167,7 @@ static void names_and_patterns(void **state)
 	assert_null(split_known_pattern("no such family").p);
 }
 
-static void no_step_is_one_piece(void **state)
+static void without_steps_a_text_is_one_piece(void **state)
 {
 	struct split *s = split_new(NULL, 0, NULL);
 	struct split_scratch *c = split_scratch_new();
@@ -186,10 +186,10 @@ static void no_step_is_one_piece(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(families_are_as_in_tokenizers),
+		cmocka_unit_test(families_match_tokenizers),
 		cmocka_unit_test(long_runs),
 		cmocka_unit_test(names_and_patterns),
-		cmocka_unit_test(no_step_is_one_piece),
+		cmocka_unit_test(without_steps_a_text_is_one_piece),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static enum split_behaviour behaviour(const char *s)
 	for (i = 0; i < 5; i++)
 		if (strncmp(s, names[i], strlen(names[i])) == 0)
 			return (enum split_behaviour)i;
-	fail_msg("behaviour %s", s);
+	fail_msg("unknown behaviour %s", s);
 	return SPLIT_REMOVED;
 }
 
@@ -49,7 +49,7 @@ static void take_pieces(struct hub *h, const char *line)
 	if (!case_same(&h->want, &h->got)) {
 		case_print("want ", &h->want);
 		case_print("got  ", &h->got);
-		fail_msg("%s, text %zu", h->name, h->next);
+		fail_msg("pattern %s, text %zu: other pieces", h->name, h->next);
 	}
 	h->n++;
 }
@@ -75,7 +75,7 @@ static void take_line(struct hub *h, const char *line)
 	}
 }
 
-static void patterns_of_the_hub(void **state)
+static void hub_patterns_match_tokenizers(void **state)
 {
 	static struct hub h;
 	static char line[CASE_MOST];
@@ -93,7 +93,7 @@ static void patterns_of_the_hub(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(patterns_of_the_hub),
+		cmocka_unit_test(hub_patterns_match_tokenizers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

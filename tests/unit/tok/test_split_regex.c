@@ -86,7 +86,7 @@ static void check_family(const char *family, unsigned texts)
 		if (!case_same(&a, &b)) {
 			case_print("hand  ", &a);
 			case_print("pcre2 ", &b);
-			fail_msg("%s", family);
+			fail_msg("family %s: PCRE2 gives other pieces", family);
 		}
 	}
 	split_free(hand);
@@ -94,7 +94,7 @@ static void check_family(const char *family, unsigned texts)
 	split_scratch_free(c);
 }
 
-static void hand_and_pcre2_agree(void **state)
+static void hand_written_scanners_match_pcre2(void **state)
 {
 	static const char *const families[] = { "cl100k", "qwen2", "qwen3.5", "cl100k-digits",
 		"o200k", "tekken", "kimi", "gpt2", "deepseek" };
@@ -106,7 +106,7 @@ static void hand_and_pcre2_agree(void **state)
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-static void chains_are_as_in_tokenizers(void **state)
+static void chains_match_tokenizers(void **state)
 {
 	static const struct {
 		struct split_step step[4];
@@ -599,7 +599,7 @@ static void chains_are_as_in_tokenizers(void **state)
 		if (!case_same(&want, &got)) {
 			case_print("want ", &want);
 			case_print("got  ", &got);
-			fail_msg("case %zu", i);
+			fail_msg("case %zu: other pieces", i);
 		}
 		split_free(s);
 	}
@@ -607,7 +607,7 @@ static void chains_are_as_in_tokenizers(void **state)
 }
 
 /* Syntax that Oniguruma reads differently from PCRE2, with the behaviour Isolated. */
-static void syntax_is_onigurumas(void **state)
+static void syntax_follows_oniguruma(void **state)
 {
 	static const struct { const char *pattern, *text, *want; } cases[] = {
 		{ "a{2}?b", "aab b", "aab| |b" },
@@ -668,14 +668,14 @@ static void syntax_is_onigurumas(void **state)
 		if (!case_same(&want, &got)) {
 			case_print("want ", &want);
 			case_print("got  ", &got);
-			fail_msg("%s", cases[i].pattern);
+			fail_msg("%s: other pieces", cases[i].pattern);
 		}
 		split_free(s);
 	}
 	split_scratch_free(c);
 }
 
-static void metaspace_knows_the_first(void **state)
+static void metaspace_prepends_to_the_first_segment_only(void **state)
 {
 	struct split_step m = {
 		.kind = STEP_METASPACE, .pattern = SPAN("\xe2\x96\x81"), .prepend = PREPEND_FIRST
@@ -706,7 +706,7 @@ static void metaspace_knows_the_first(void **state)
 
 /* More pieces than one batch holds come in several calls, and split_scratch_forget() drops the rest
  * of a text that was not finished. */
-static void pieces_are_dealt_out(void **state)
+static void pieces_come_in_batches(void **state)
 {
 	static const struct split_step steps[] = { { .kind = STEP_DIGITS, .individual = true },
 		{ .kind = STEP_WHITESPACE_SPLIT } };
@@ -739,7 +739,7 @@ static void pieces_are_dealt_out(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void what_is_not_understood_is_refused(void **state)
+static void unsupported_patterns_are_refused(void **state)
 {
 	static const struct { const char *pattern, *why; } cases[] = {
 		{ "a|*b", "byte 3: nothing to repeat" }, { "^*", "byte 2: nothing to repeat" },
@@ -782,7 +782,7 @@ static void what_is_not_understood_is_refused(void **state)
 	}
 }
 
-static void steps_that_cannot_be(void **state)
+static void invalid_steps_are_refused(void **state)
 {
 	struct split_step steps[2] = { { .kind = STEP_BYTE_LEVEL }, { .pattern = SPAN("_") } };
 	struct split_step step = { .kind = STEP_METASPACE, .pattern = SPAN("ab") };
@@ -909,7 +909,7 @@ static void a_failing_repeat_is_counted(void **state)
 		text[1000] = '.';
 		/* half the square of a run of 2000 bytes; eight bytes are one step */
 		if (rc != 0 || steps < 2000 * 2000 / 2 / 8 || steps < 3 * half)
-			fail_msg("%s: %d, %llu steps, %llu for half of it", patterns[i], rc,
+			fail_msg("%s: result %d, %llu steps, %llu for half of the text", patterns[i], rc,
 			    (unsigned long long)steps, (unsigned long long)half);
 	}
 }
@@ -933,7 +933,7 @@ static void work_stops_a_match(void **state)
 
 /* A splitter of one pattern returns pieces as it finds them. The pieces before the work runs out
  * are those of the whole text. */
-static void what_was_found_before_is_kept(void **state)
+static void pieces_before_the_limit_are_kept(void **state)
 {
 	struct split_step step = {
 		.kind = STEP_REGEX, .pattern = SPAN("\\p{L}+(?!x)|."), .behaviour = SPLIT_ISOLATED
@@ -963,7 +963,7 @@ static void what_was_found_before_is_kept(void **state)
 	split_scratch_free(c);
 }
 
-static void cheap_patterns_are_known_by_their_shape(void **state)
+static void cheap_patterns_are_recognized(void **state)
 {
 	static const struct { const char *pattern; bool counted; uint32_t least; } cases[] = {
 		{ "a", false, 0 }, { "\\p{N}{1,3}", false, 1 }, { "[0-9][0-9][0-9]", false, 0 },
@@ -985,27 +985,27 @@ static void cheap_patterns_are_known_by_their_shape(void **state)
 		struct regex_cost k = regex_cost_of(span_str(cases[i].pattern));
 
 		if (k.counted != cases[i].counted || k.least != cases[i].least)
-			fail_msg("%s: %d, %u", cases[i].pattern, k.counted, k.least);
+			fail_msg("%s: counted %d, least %u", cases[i].pattern, k.counted, k.least);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hand_and_pcre2_agree),
-		cmocka_unit_test(chains_are_as_in_tokenizers),
-		cmocka_unit_test(syntax_is_onigurumas),
-		cmocka_unit_test(metaspace_knows_the_first),
-		cmocka_unit_test(pieces_are_dealt_out),
-		cmocka_unit_test(what_is_not_understood_is_refused),
-		cmocka_unit_test(steps_that_cannot_be),
+		cmocka_unit_test(hand_written_scanners_match_pcre2),
+		cmocka_unit_test(chains_match_tokenizers),
+		cmocka_unit_test(syntax_follows_oniguruma),
+		cmocka_unit_test(metaspace_prepends_to_the_first_segment_only),
+		cmocka_unit_test(pieces_come_in_batches),
+		cmocka_unit_test(unsupported_patterns_are_refused),
+		cmocka_unit_test(invalid_steps_are_refused),
 		cmocka_unit_test(deep_patterns),
 		cmocka_unit_test(the_limit_of_steps),
 		cmocka_unit_test(long_repetitions),
 		cmocka_unit_test(a_failing_repeat_is_counted),
 		cmocka_unit_test(work_stops_a_match),
-		cmocka_unit_test(what_was_found_before_is_kept),
-		cmocka_unit_test(cheap_patterns_are_known_by_their_shape),
+		cmocka_unit_test(pieces_before_the_limit_are_kept),
+		cmocka_unit_test(cheap_patterns_are_recognized),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

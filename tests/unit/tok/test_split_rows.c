@@ -80,7 +80,7 @@ static void compare(size_t row, const uint8_t *text, size_t n, bool parts)
 	if (!case_same(&a, &b)) {
 		case_print("hand  ", &a);
 		case_print("steps ", &b);
-		fail_msg("%s", rows_of_steps[row].name);
+		fail_msg("chain %s: other pieces than by its steps", rows_of_steps[row].name);
 	}
 	if (!parts || !split_traits(hand[row]).streams)
 		return;
@@ -182,7 +182,7 @@ static size_t random_text(struct rng *r, uint8_t *out, size_t most)
 	return n;
 }
 
-static void texts_at_random(void **state)
+static void random_texts(void **state)
 {
 	uint8_t text[200];
 	struct rng r;
@@ -197,7 +197,7 @@ static void texts_at_random(void **state)
 }
 
 /* Any two entries of <alphabet> next to each other, with a third after them. */
-static void three_in_a_row(void **state)
+static void neighbours(void **state)
 {
 	static uint8_t text[CASE_MOST];
 
@@ -269,7 +269,7 @@ static void long_runs(void **state)
 }
 
 /* Each piece costs at least one step of work, here in a text with a piece for each character. */
-static void pieces_are_work(void **state)
+static void pieces_cost_work(void **state)
 {
 	static struct case_text out;
 	static uint8_t text[1500];
@@ -288,7 +288,7 @@ static void pieces_are_work(void **state)
 }
 
 /* A chain with one step less, one step more or another flag does not get the scanner. */
-static void only_exactly_these(void **state)
+static void other_chains_have_no_scanner(void **state)
 {
 	for (size_t row = 0; row < ROWS_OF_STEPS; row++)
 		for (size_t i = 0; i < rows_of_steps[row].n; i++) {
@@ -316,12 +316,12 @@ static void only_exactly_these(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(texts_at_random),
-		cmocka_unit_test(three_in_a_row),
+		cmocka_unit_test(random_texts),
+		cmocka_unit_test(neighbours),
 		cmocka_unit_test(every_class),
 		cmocka_unit_test(long_runs),
-		cmocka_unit_test(pieces_are_work),
-		cmocka_unit_test(only_exactly_these),
+		cmocka_unit_test(pieces_cost_work),
+		cmocka_unit_test(other_chains_have_no_scanner),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -115,7 +115,7 @@ static void any_parts(void **state)
 
 /* The ids of stream_peek() are the beginning of the ids of the whole text, and a peek does not
  * change the stream. */
-static void a_look_at_what_is_kept_back(void **state)
+static void peek_gives_a_prefix(void **state)
 {
 	struct ids want = { 0 }, got = { 0 };
 	struct small_text a = { 0 };
@@ -214,7 +214,7 @@ static void every_cut(void **state)
 
 /* A single_word token right after a word is not found, although the stream has already encoded and
  * dropped the word. */
-static void what_stood_before(void **state)
+static void a_word_that_was_already_encoded(void **state)
 {
 	struct tok *t = small_tok(SMALL_STRIP);
 	struct cached c = { .tok = t, .scratch = tok_scratch_new() };
@@ -295,7 +295,7 @@ static void long_pieces_in_steps(void **state)
 }
 
 /* tok_cached_some() finds the entries that a stream has put, and the other way round. */
-static void one_cache_for_both(void **state)
+static void cache_is_shared(void **state)
 {
 	struct tok *t = small_tok(SMALL_O200K);
 	struct cached c = { .tok = t, .scratch = tok_scratch_new(), .cache = make_cache(8 << 20) };
@@ -338,7 +338,7 @@ static void one_cache_for_both(void **state)
 
 /* stream_bytes() counts the scratch of unfinished steps, because a caller with many pending texts
  * must bound their memory. */
-static void what_waits_is_counted(void **state)
+static void pending_steps_are_counted(void **state)
 {
 	struct tok *t = small_tok(SMALL_L3);
 	struct cached c = { .tok = t, .scratch = tok_scratch_new() };
@@ -413,12 +413,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_parts),
-		cmocka_unit_test(a_look_at_what_is_kept_back),
+		cmocka_unit_test(peek_gives_a_prefix),
 		cmocka_unit_test(every_cut),
-		cmocka_unit_test(what_stood_before),
+		cmocka_unit_test(a_word_that_was_already_encoded),
 		cmocka_unit_test(long_pieces_in_steps),
-		cmocka_unit_test(one_cache_for_both),
-		cmocka_unit_test(what_waits_is_counted),
+		cmocka_unit_test(cache_is_shared),
+		cmocka_unit_test(pending_steps_are_counted),
 		cmocka_unit_test(bounds),
 	};
 

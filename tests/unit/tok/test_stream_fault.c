@@ -119,12 +119,12 @@ static void cached_encode(void **state)
 	fail_each(SMALL_L3, 0);
 }
 
-static void stream_that_is_cut(void **state)
+static void stream_cut_into_chunks(void **state)
 {
 	fail_each(SMALL_QWEN, 5000);
 }
 
-static void stream_that_is_collected(void **state)
+static void stream_collected_whole(void **state)
 {
 	fail_each(SMALL_STRIP, 7000);
 }
@@ -133,8 +133,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cached_encode),
-		cmocka_unit_test(stream_that_is_cut),
-		cmocka_unit_test(stream_that_is_collected),
+		cmocka_unit_test(stream_cut_into_chunks),
+		cmocka_unit_test(stream_collected_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

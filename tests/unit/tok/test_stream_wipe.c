@@ -79,7 +79,7 @@ void mem_wipe_stack(void)
 {
 }
 
-static void nothing_is_left(void **state)
+static void freed_blocks_are_wiped(void **state)
 {
 	static const enum small_kind kinds[] = { SMALL_L3, SMALL_QWEN, SMALL_STRIP, SMALL_SPM };
 
@@ -117,7 +117,7 @@ static void nothing_is_left(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_left) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(freed_blocks_are_wiped) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

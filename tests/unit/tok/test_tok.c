@@ -279,7 +279,7 @@ static void tails(void **state)
 	tok_unref(t);
 }
 
-static void asked(void **state)
+static void ids_of_tokens(void **state)
 {
 	struct tok *t = load("small");
 
@@ -429,7 +429,7 @@ int main(void)
 		cmocka_unit_test(bad_utf8),
 		cmocka_unit_test(segments),
 		cmocka_unit_test(tails),
-		cmocka_unit_test(asked),
+		cmocka_unit_test(ids_of_tokens),
 		cmocka_unit_test(configs),
 		cmocka_unit_test(ranks),
 		cmocka_unit_test(normalized_ranks),

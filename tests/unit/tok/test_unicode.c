@@ -49,7 +49,7 @@ static void mark(uint8_t *bits, uint8_t bit, const char *pattern)
 }
 
 /* The tables may differ only for characters that one of them does not know yet. */
-static void classes_are_those_of_pcre2(void **state)
+static void classes_match_pcre2(void **state)
 {
 	static const struct { uint8_t bit; const char *pattern; } sets[] = {
 		{ UC_LETTER_LOWER, "\\p{Ll}+" }, { UC_LETTER_UPPER, "[\\p{Lu}\\p{Lt}]+" },
@@ -78,7 +78,7 @@ static void classes_are_those_of_pcre2(void **state)
 	free(none);
 }
 
-static void counts_are_those_of_unicode_16(void **state)
+static void counts_match_unicode_16(void **state)
 {
 	static const uint32_t want[8] = { 2258, 1889, 136881, 2501, 1911, 9369, 25, 99030 };
 	uint32_t have[8] = { 0 }, cp;
@@ -110,10 +110,10 @@ static void some_characters(void **state)
 
 	for (i = 0; i < COUNT(cases); i++)
 		if (uc_class(cases[i].cp) != cases[i].want)
-			fail_msg("U+%04X: %02x", (unsigned)cases[i].cp, uc_class(cases[i].cp));
+			fail_msg("U+%04X: class %02x", (unsigned)cases[i].cp, uc_class(cases[i].cp));
 }
 
-static void utf8_there_and_back(void **state)
+static void utf8_round_trip(void **state)
 {
 	uint8_t p[4];
 	uint32_t cp, got;
@@ -130,10 +130,10 @@ static void utf8_there_and_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(classes_are_those_of_pcre2),
-		cmocka_unit_test(counts_are_those_of_unicode_16),
+		cmocka_unit_test(classes_match_pcre2),
+		cmocka_unit_test(counts_match_unicode_16),
 		cmocka_unit_test(some_characters),
-		cmocka_unit_test(utf8_there_and_back),
+		cmocka_unit_test(utf8_round_trip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
