@@ -15,7 +15,7 @@
 #define PROMPT		500u	/* pages: 8000 tokens */
 #define SERVERS		4u
 
-/* A server that forgets whole prompts, those not used for longest first. */
+/* A server that evicts whole prompts, the least recently used first. */
 struct lru {
 	double size;		/* tokens */
 	double slowness;	/* its seconds for one that is predicted */
@@ -55,7 +55,7 @@ static double chance(struct fleet_of *f)
 	return (double)rng_below(&f->rng, 1u << 20) / (1u << 20);
 }
 
-/* True: it was held. */
+/* Returns true if the prompt was cached. */
 static bool lru_use(struct lru *l, uint32_t prompt)
 {
 	uint32_t at = 0, room = (uint32_t)(l->size / (PROMPT * PAGE));

@@ -146,7 +146,7 @@ static void empty_streams_are_failures_where_others_have_none(void **state)
 {
 	assert_int_equal(failed_streams(4, "0123", 100), 0);
 	assert_int_equal(failed_streams(4, "A123", 100), 98);	/* from the third in a row on */
-	assert_int_equal(failed_streams(4, "A", 100), 98);	/* it gets all, as it has nothing open */
+	assert_int_equal(failed_streams(4, "A", 100), 98);	/* it gets all requests */
 	assert_in_range(failed_streams(4, "A123ABCD", 100), 190, 200);	/* half are empty elsewhere */
 	assert_in_range(failed_streams(4, "AB23", 100), 190, 196);	/* two fail */
 	assert_in_range(failed_streams(4, "ABC3", 100), 280, 296);	/* all but one fail */
@@ -155,7 +155,7 @@ static void empty_streams_are_failures_where_others_have_none(void **state)
 	assert_int_equal(failed_streams(1, "A", 100), 0);	/* there is no other server */
 }
 
-/* Headers have told for twenty answers how fast it is, so less of a wait has to be left. */
+/* The speed is known from the headers of twenty answers, so less wait remains. */
 static void a_learned_rate_lowers_the_floor(void **state)
 {
 	static const struct policy_opts opts = { .learn_rate = true };
@@ -192,7 +192,7 @@ static void unseen_work_drains_with_reports_too(void **state)
 	assert_true(server_backlog(&s, STEP_FIRST, 0.3, 91000) == 2);
 }
 
-/* A small number that is lost in a huge one does not stay as a wait. */
+/* A small wait, lost by rounding in a huge sum, does not stay in it. */
 static void an_idle_server_has_no_backlog(void **state)
 {
 	static const struct policy_opts opts = { .learn_rate = false };

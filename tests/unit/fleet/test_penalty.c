@@ -122,7 +122,7 @@ static void has_a_cap(void **state)
 #define SERVERS	4
 #define CLIENTS	64
 
-/* <CLIENTS> ask again as soon as they are answered; a request goes to the least load with penalty,
+/* <CLIENTS> send the next request after each answer. A request goes to the least load with penalty;
  * a failure takes a millisecond, an answer <answer_ms>. */
 struct fleet {
 	struct penalty p[SERVERS];
@@ -216,8 +216,8 @@ static double share(const struct fleet *f, int i)
 	return (double)f->picked[i] / (f->picked[0] + f->picked[1] + f->picked[2] + f->picked[3]);
 }
 
-/* Fair is a quarter. A pool whose answers take minutes asks so seldom that one request a half-life
- * is much: there the bound is that figure. */
+/* A fair share is a quarter. If answers take minutes, there are so few requests that one in a
+ * half-life is a large share: then that is the bound. */
 static void a_server_that_fails_draws_little(void **state)
 {
 	static const struct { unsigned clients; msec answer_ms; double broken; } cases[] = {

@@ -1,4 +1,4 @@
-/* test_rate.c - how slow a server is, from times alone. */
+/* test_rate.c - the slowness of a server, inferred from times alone. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #define NEAR(a, b, share)	(fabs((a) - (b)) <= (share) * (b))
 
-/* An engine that computes one prompt after the other: <n> are sent, <gap> ms apart, and take <slow>
- * times their work. */
+/* Simulate an engine that computes one prompt after the other: <n> are sent, <gap> ms apart, and
+ * take <slow> times their work. */
 static void serve(struct rate *r, struct rng *rng, double slow, unsigned n, msec gap, msec *now)
 {
 	double free_at = (double)*now;
@@ -82,8 +82,8 @@ static void follows_a_server_that_changes(void **state)
 	assert_true(NEAR(rate_by_first(&r), 1.5, 0.15));
 }
 
-/* Two wait; one is aborted after 9 s in which it was computed, the other's first token says
- * nothing. */
+/* Two requests wait; one is aborted after 9 s of computing. So nothing is learned from the first
+ * token of the other. */
 static void work_without_a_first_token_teaches_nothing(void **state)
 {
 	struct rate r;
@@ -98,7 +98,7 @@ static void work_without_a_first_token_teaches_nothing(void **state)
 	assert_true(NEAR(rate_by_first(&r), 1, 0.05));
 }
 
-/* What looked like a first token was an error. */
+/* The apparent first token was an error. */
 static void what_was_added_can_be_taken_back(void **state)
 {
 	struct rate_added added[2];
@@ -184,7 +184,7 @@ static void learns_from_headers(void **state)
 	}
 }
 
-/* 5 ms whatever the prompt is: nothing was computed by then. */
+/* 5 ms for any prompt: the engine has computed nothing by then. */
 static void early_headers_teach_nothing(void **state)
 {
 	struct rng rng;
@@ -211,7 +211,7 @@ static void small_prompts_and_missing_times_are_left_out(void **state)
 	assert_false(rate_headers_known(&r, 1000));
 }
 
-/* It computes ten times as fast as it did; while it was taken for slow it got nothing. */
+/* The server becomes ten times as fast. While it counted as slow it got no requests. */
 static void a_server_that_got_nothing_for_long_is_learned_anew(void **state)
 {
 	struct rng rng;

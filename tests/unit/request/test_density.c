@@ -1,4 +1,4 @@
-/* test_density.c - tokens in a page of text: 4 bytes each until engines say otherwise, by model. */
+/* test_density.c - tokens in a page of text, by model: 4 bytes each until engines report others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

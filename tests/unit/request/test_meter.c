@@ -64,7 +64,7 @@ static uint64_t hashed(uint64_t who)
 	return (who ^ who >> 29) * 0xbf58476d1ce4e5b9u;
 }
 
-/* Ever new names get one share together, and those that were known before keep theirs. */
+/* A flood of new names gets one share together, and names known before keep theirs. */
 static void inventing_tenants_does_not_help(void **state)
 {
 	msec now = METER_KNOWN_MS + 10;
@@ -96,7 +96,7 @@ static bool has_account(uint64_t who, msec now)
 	return m.strangers == before;
 }
 
-/* A place of a tenant that was silent is free. */
+/* The place of a silent tenant is free. */
 static void places_are_kept(void **state)
 {
 	msec now = 1;

@@ -52,7 +52,7 @@ static void names_are_found(void **state)
 		assert_model(span_str(table[i].asked), table[i].block_size, span_str(table[i].name));
 }
 
-/* A body may say any bytes. */
+/* The name in a body may be any bytes. */
 static void a_name_may_hold_zeros(void **state)
 {
 	assert_model(span_of("plain\0", 6), 9, span_of("plain\0", 6));
@@ -60,7 +60,7 @@ static void a_name_may_hold_zeros(void **state)
 	assert_model(span_of("\0aab\0meta/*", 11), 9, span_of("\0aab\0meta/*", 11));
 }
 
-/* A slow truth: is <s> <p>, each "*" tried with every length? */
+/* A slow reference: return true if <s> matches <p>, trying each "*" with every length. */
 static bool fits(const char *p, const char *s)
 {
 	if (*p == '\0')

@@ -83,7 +83,7 @@ static void named_by_an_engine(void **state)
 	tok_unref(t);
 }
 
-/* If two models could be its base, it is the one that requests to its pool have named, as long as
+/* If two models could be its base, the base is the one that requests to its pool have named, if
  * that is only one. */
 static void of_which_model(void **state)
 {

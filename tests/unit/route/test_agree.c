@@ -1,5 +1,5 @@
-/* test_agree.c - our count of tokens compared with the engine's, and which requests it turns
- * off. */
+/* test_agree.c - compare our token counts with the engine's, and turn token mode off for requests
+ * that differ. */
 #include "tests/unit/route/tokens.h"
 
 #define DAY	((msec)24 * 3600 * 1000)
@@ -42,7 +42,7 @@ static uint32_t models_off(struct agree *a)
 	return c.models_off;
 }
 
-/* So many conversations of a tenant, each once, that differ. */
+/* Add <n> differing conversations of a tenant, each once. */
 static void differ(struct agree *a, uint64_t who, uint16_t kind, unsigned n, msec now)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static void eight_conversations_and_one_in_eight(void **state)
 	free(a);
 }
 
-/* A conversation that is sent again and again tells one thing. */
+/* A conversation that is sent repeatedly counts once. */
 static void one_conversation_counts_once(void **state)
 {
 	struct agree *a = with_model();
@@ -120,7 +120,7 @@ static void it_is_tried_again(void **state)
 		compare(a, 1, (uint32_t)i, 5, false, now);
 	assert_int_equal(a->n_off, 0);
 	for (int i = 0; i < AGREE_PLACES; i++)
-		assert_int_equal(a->place[i].model, 0);		/* as if nothing had been */
+		assert_int_equal(a->place[i].model, 0);		/* as before */
 	differ(a, 1, 5, AGREE_LEAST, now);
 	assert_false(is_off(a, 1, 5, now + AGREE_OFF_MS));
 	free(a);
@@ -262,7 +262,8 @@ static void told(struct world *w, const char *uid, int64_t tokens)
 	route_learn(w->r, &f, w->now);
 }
 
-/* A prompt of its own, <more> tokens than we count; returns how many pages we made of it. */
+/* Send a new prompt for which the engine counts <more> tokens than we do. Returns our number of its
+ * pages. */
 static uint32_t ask_and_tell(struct world *w, const char *tenant, unsigned seed, int64_t more)
 {
 	static unsigned n;

@@ -1,4 +1,4 @@
-/* test_answer.c - tokens of an answer: as the engine says, else by its bytes. */
+/* test_answer.c - tokens of an answer: the engine's count, else an estimate from its bytes. */
 #include "tests/unit/route/world.h"
 
 static struct fact ended(int64_t bytes, int64_t tokens)
@@ -56,7 +56,7 @@ static void bytes_of_a_token_are_learned(void **state)
 	assert_in_range(tokens(&a, 600 + 80, -1, true), 35, 40);
 }
 
-/* Streams of which the next turn told the tokens. */
+/* Streams whose tokens the next turn showed. */
 static void bytes_of_an_event_are_learned(void **state)
 {
 	struct answer_size a = { 0 };
@@ -147,7 +147,7 @@ static void the_body_says_whether_it_is_a_stream(void **state)
 	world_end(&w);
 }
 
-/* One batch of vectors of a tenant is no text that displaces what others have cached. */
+/* A tenant's batch of vectors is not text, and must not evict the pages of others. */
 static void vectors_are_no_tokens(void **state)
 {
 	struct world w;

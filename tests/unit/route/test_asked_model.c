@@ -157,7 +157,7 @@ static void from_an_earlier_body(void **state)
 
 	(void)state;
 	world_options(&w);
-	w.o.pool_default.isolate_tenants = false;	/* of no pool that could be meant */
+	w.o.pool_default.isolate_tenants = false;	/* of no possible pool */
 	world_open(&w);
 	assert_model(asked(&w, &acme, cut_chat(&w, "abc", 40)), MODEL_FROM_NONE, "");
 	learn(&w, &acme, "ab", ",\"model\":\"llama\"");
@@ -253,7 +253,7 @@ static void read_once_for_both_messages(void **state)
 	world_end(&v);
 }
 
-/* Who asks for models alone pays as well. */
+/* A tenant that sends only the message <model> pays for its work as well. */
 static void the_tenant_pays(void **state)
 {
 	const struct ask acme = { .tenant = "acme" };

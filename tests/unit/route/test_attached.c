@@ -151,7 +151,7 @@ static void early_body(struct world *w, unsigned i)
 	w->q.whole = 40000;
 }
 
-/* Of two tenants one sends its bodies slowly: its own affair. */
+/* One of two tenants sends its bodies slowly: no problem of the configuration. */
 static void early_body_of_one(struct world *w, unsigned i)
 {
 	early_body(w, i);
@@ -159,7 +159,7 @@ static void early_body_of_one(struct world *w, unsigned i)
 		w->q.visible = w->q.whole = 400;
 }
 
-/* Nobody says whose requests they are. */
+/* The requests name no tenant. */
 static void early_body_of_nobody(struct world *w, unsigned i)
 {
 	early_body(w, i);
@@ -389,7 +389,7 @@ static void servers_come_and_go(struct world *w, unsigned i)
 	w->q.load = span_str(loads[i / 10 % 4]);
 }
 
-/* Told to go to one that is down when the line comes: HAProxy balanced it. */
+/* The chosen server is down when the line comes: HAProxy balanced the request. */
 static bool down_meanwhile(struct world *w, unsigned i, struct fact *f)
 {
 	static const char *const names[] = { "s1", "s2", "s3", "s4" };
@@ -438,7 +438,7 @@ static void lines_of_before_the_start_say_nothing(void **state)
 	world_end(&w);
 }
 
-/* While the agent hung for a while HAProxy went without it, and says so in one go. */
+/* While the agent hung, HAProxy routed without it, and reports that in many lines at once. */
 static void an_outage_that_is_over_is_none(void **state)
 {
 	static const struct fault sound = { "", NULL, NULL };
@@ -639,7 +639,7 @@ static void no_load_is_none_with_stats(void **state)
 	world_end(&w);
 }
 
-/* One client may do that alone, so it takes a minute longer. */
+/* A single client can cause that, so the problem begins a minute later. */
 static void of_one_tenant_it_takes_longer(void **state)
 {
 	static const struct fault fault = { "", early_body_of_nobody, NULL };

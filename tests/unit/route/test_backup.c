@@ -102,7 +102,7 @@ static void by_both(void **state)
 	world_end(&w);
 }
 
-/* A conversation that a backup server holds comes back to the others with them. */
+/* When other servers return, a conversation that a backup server holds returns to them. */
 static void a_held_prompt_is_no_reason(void **state)
 {
 	struct world w;

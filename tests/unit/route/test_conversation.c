@@ -148,7 +148,7 @@ static void what_is_not_known_stays_text(void **state)
 	tok_unref(t);
 }
 
-/* However a body is sliced, the last answer is that of the whole; each has the beginning of it. */
+/* For any slices, the last answer equals that of the whole body, and each has its beginning. */
 static void in_slices(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -189,8 +189,8 @@ static void show_part(struct world *w)
 	w->body.n = w->body.n * 2 / 3;
 }
 
-/* A cut body has the first pages of the whole one, in its space where its tools were seen and no
- * message changes the front. */
+/* A cut body has the first pages of the whole one. It is in the same space if its tools were seen
+ * and no message changes the beginning. */
 static void cut(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -227,8 +227,8 @@ static void cut(void **state)
 	tok_unref(t);
 }
 
-/* A turn that is seen whole, with a message of <role>, and the next one in part: pages that are
- * found of that. */
+/* Send a whole turn with a message of <role>, then a part of the next one. Returns the pages found
+ * for that. */
 static uint32_t found_of_cut(const char *role)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -264,8 +264,8 @@ static uint32_t found_of_cut(const char *role)
 	return pages;
 }
 
-/* Whether a developer message may still come, which would go to the front, is known of the same
- * opening. */
+/* If the same opening was seen before, it is known whether a developer message follows, which the
+ * template would put first. */
 static void cut_where_the_front_may_change(void **state)
 {
 	assert_true(found_of_cut("user") > 10);

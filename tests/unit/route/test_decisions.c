@@ -1,5 +1,5 @@
-/* test_decisions.c - records of decisions: their inputs, what became of them, and the effect of
- * pool modes and compared rules. */
+/* test_decisions.c - records of decisions: their inputs, their outcomes, and the effect of pool
+ * modes and compared rules. */
 #include "tests/unit/route/world.h"
 
 #define HALF_BUSY	"lb1/1;s1=1,0,0,1;s2=1,3,0,1;s3=1,3,0,1;s4=1,3,0,1"
@@ -71,7 +71,7 @@ static void a_record_has_all(void **state)
 	world_end(&w);
 }
 
-/* The chosen, the second, then the cheapest, however many there are. */
+/* The record lists the chosen server, the second, then the cheapest, for any number of servers. */
 static void of_many_candidates_the_cheapest(void **state)
 {
 	struct decision x;
@@ -144,7 +144,7 @@ static void facts_say_what_became_of_it(void **state)
 	assert_int_equal(x.retries, 1);
 	assert_int_equal(x.output_tokens, 52);
 	assert_string_equal(name_of(&w, x.went), "s3");
-	f.status = 500;				/* a second log line is no news */
+	f.status = 500;				/* a second log line changes nothing */
 	route_learn(w.r, &f, w.now);
 	assert_int_equal(found(&w, "1").status, 200);
 	ask(&w, "2", "b");
@@ -180,7 +180,7 @@ static void the_oldest_goes(void **state)
 	assert_int_equal(decisions_read(w.r->decisions, 8, x, 16), 0);
 	assert_int_equal(decisions_read(w.r->decisions, 0, x, 16), 0);
 	assert_false(decisions_find(w.r->decisions, route_uid_hash(w.r, SPAN("7")), x));
-	tell_done(&w, "7", "s1", 200, "--", 5);		/* a fact for one that has gone */
+	tell_done(&w, "7", "s1", 200, "--", 5);		/* a fact for an overwritten record */
 	world_end(&w);
 }
 
@@ -199,7 +199,7 @@ static void none_are_kept(void **state)
 	world_end(&w);
 }
 
-/* Slices of one request, and a request that is told twice, are one decision. */
+/* Slices of one request, and a request that is sent twice, are one decision. */
 static void a_request_has_one_record(void **state)
 {
 	struct decision x[4];
@@ -286,7 +286,7 @@ static void a_server_that_has_gone(void **state)
 	world_end(&w);
 }
 
-/* Who knows the uid of an open request could tell lies of it. */
+/* A peer that knows the uid of an open request could send false facts about it. */
 static void uids_count_while_facts_do(void **state)
 {
 	struct world w;
@@ -510,7 +510,8 @@ static void compare_open(struct world *w, enum policy_rule a, enum policy_rule b
 	world_open(w);
 }
 
-/* s1 holds the prompt and has two requests more than the others: cost stays, least_conn leaves. */
+/* s1 holds the prompt and has two more requests than the others: cost chooses s1, least_conn not.
+ */
 static void compared_rules_differ(void **state)
 {
 	struct decision x;
@@ -543,7 +544,7 @@ static void compared_rules_differ(void **state)
 	world_end(&w);
 }
 
-/* The rule that acts has regrets of its own. */
+/* The acting rule has its own regrets. */
 static void the_acting_rule_regrets(void **state)
 {
 	struct decision x;
@@ -569,8 +570,8 @@ static void the_acting_rule_regrets(void **state)
 	world_end(&w);
 }
 
-/* A compared rule with a memory of its own is told where requests really went, and keeps it over a
- * reload that leaves it be. */
+/* A compared rule with its own memory learns where requests really went. It keeps the memory over a
+ * reload that does not change the rule. */
 static void a_compared_memory_follows_what_happened(void **state)
 {
 	struct decision x;
@@ -592,7 +593,7 @@ static void a_compared_memory_follows_what_happened(void **state)
 	world_end(&w);
 }
 
-/* Who looks on changes nothing; a reload keeps the figures of rules that stay. */
+/* Compared rules do not affect decisions. A reload keeps the figures of rules that stay. */
 static void looking_on_changes_nothing(void **state)
 {
 	struct world w, v;

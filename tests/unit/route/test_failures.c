@@ -21,7 +21,7 @@ static unsigned failures(struct world *w)
 	return n;
 }
 
-/* The log line of a request that HAProxy moved, as %rc says: "+1", "+0". */
+/* The log line of a redispatched request: %rc is "+1" or "+0". */
 static void tell_moved(struct world *w, const char *uid, const char *srv, int st, const char *ts,
 		       int32_t retries)
 {
@@ -38,7 +38,7 @@ static void tell_moved(struct world *w, const char *uid, const char *srv, int st
 	route_learn(w->r, &f, w->now);
 }
 
-/* ---- what counts, and once ---------------------------------------------------------------- */
+/* ---- facts that count, each request once -------------------------------------------------- */
 
 struct told { const char *srv; int st; const char *word; };	/* type of first, ts of done */
 
@@ -47,7 +47,7 @@ static void each_request_counts_once(void **state)
 	static const struct {
 		const char *name;
 		struct told first, done;	/* srv NULL: not told */
-		int32_t moved;			/* retries of a redispatched one; -1: was not */
+		int32_t moved;			/* retries of a redispatched one; -1: not redispatched */
 		double s1, s2;			/* penalties; "s1" was chosen */
 		unsigned failures;
 	} cases[] = {
@@ -131,7 +131,7 @@ static void kinds_are_counted(void **state)
 	world_end(&w);
 }
 
-/* The place where the log line of an answered request is awaited is taken by another request. */
+/* An answered request waits for its log line in a slot that another request takes. */
 static void late_lines_of_others_teach_nothing(void **state)
 {
 	struct world w;
@@ -206,8 +206,8 @@ static void ask_something_new(struct world *w, const char *uid)
 	w->q.path = path;
 }
 
-/* Send <turns> again and again for <ms>, one every 100 ms; s1 fails unless it is <well>. Returns
- * how many of them it drew. A NULL is a new prompt each time. */
+/* Send <turns> repeatedly for <ms>, one every 100 ms; NULL: a new prompt each time. s1 fails unless
+ * <well>. Returns the number of requests that s1 got. */
 static unsigned drawn(struct world *w, const char *turns, msec ms, bool well, unsigned *sent)
 {
 	unsigned n = 0;
@@ -232,15 +232,15 @@ static unsigned drawn(struct world *w, const char *turns, msec ms, bool well, un
 	return n;
 }
 
-/* These rules send a prompt that comes again to the server of its hash, even if others are idle. */
+/* These rules send a repeated prompt to the server of its hash, even if others are idle. */
 static bool by_hash(int rule)
 {
 	return rule == RULE_PREFIX_HASH || rule == RULE_CONSISTENT_HASH || rule == RULE_CHWBL ||
 		rule == RULE_RENDEZVOUS || rule == RULE_STICKY_LEAST_LOADED;
 }
 
-/* To these a prefix has one holder: a server that is well again, but has it no more alone, may draw
- * none. */
+/* Under these rules a prefix has one holder. A recovered server that is not the only holder any
+ * more may get no request. */
 static bool by_one_holder(int rule)
 {
 	return rule == RULE_CACHE_AWARE || rule == RULE_CACHE_AWARE_LIB || rule == RULE_BLOCK_TRACKER;
@@ -271,7 +271,7 @@ static void fails_at_once_and_draws_little(void **state)
 			back = drawn(&w, hot ? "hot prefix" : NULL, 20000, true, &later);
 			print_message("%-11s %s: %u of %u while it fails, %u of %u healed\n", rule_name(rule),
 				      hot ? "a prefix it holds" : "new prompts", n, sent, back, later);
-			assert_true(n <= 20);	/* some to learn, and one in ten seconds */
+			assert_true(n <= 20);	/* some before it is learned, and one in ten seconds */
 			assert_true(back * 8 >= later || (hot && by_one_holder(rule)));
 			world_end(&w);
 		}
@@ -284,7 +284,7 @@ static void one_failure_keeps_a_prefix(void **state)
 
 	(void)state;
 	for (int rule = 0; rule < RULE_COUNT; rule++) {
-		if (!policy_rule_guarded((enum policy_rule)rule))	/* not all of them go by prefixes */
+		if (!policy_rule_guarded((enum policy_rule)rule))	/* not all of these rules use prefixes */
 			continue;
 		start_with(&w, rule, IDLE4);
 		ask(&w, "1", "abcd");
@@ -315,7 +315,7 @@ static void one_failure_keeps_a_prefix(void **state)
 	}
 }
 
-/* The other servers have so much more to do that the guard would trip. */
+/* The other servers have so much more load that the guard would trip. */
 static void the_guard_is_not_fooled_by_an_idle_failure(void **state)
 {
 	struct world w;
@@ -371,7 +371,7 @@ static void tell_stream(struct world *w, const char *uid, const char *srv, int64
 	route_learn(w->r, &f, w->now);
 }
 
-#define ERROR_EVENT	380	/* headers, and an event that says that the engine is dead */
+#define ERROR_EVENT	380	/* headers, and an event that reports a dead engine */
 #define ANSWER		20000
 
 /* s1 answers each stream at once with status 200 and an error, as an engine with a dead core does.
@@ -421,7 +421,7 @@ static void fails_inside_a_stream_and_draws_little(void **state)
 	}
 }
 
-/* What it received and did not compute is not cached there. */
+/* A prompt that it received but did not compute is not cached there. */
 static void an_empty_stream_leaves_no_pages(void **state)
 {
 	struct world w;

@@ -4,7 +4,7 @@
 #include "tests/unit/flood.h"
 #include "tests/unit/route/world.h"
 
-/* ---- the tables that know requests by uid ---------------------------------------------------- */
+/* ---- the tables that find requests by uid ---------------------------------------------------- */
 
 struct chains { unsigned worst, n, buckets; };
 
@@ -57,7 +57,7 @@ static void crafted_uids(void **state)
 		world_start(&w);
 		chat(&w.body, "", "a", ",\"model\":\"m\"");
 		w.q.body = span_of(w.body.p, w.body.n);
-		w.q.load = SPAN("lb1/1;s1=1,5000,0,1");	/* or the connections that are not there close them */
+		w.q.load = SPAN("lb1/1;s1=1,5000,0,1");	/* or load strings without their connections close them */
 		for (unsigned i = 0; i < FLOOD_N; i++)
 			send_uid(&w, s, i, -1);
 		c = look_ledger(&w.r->ledger);
@@ -111,7 +111,7 @@ static void crafted_body(struct text *t, enum flood_set set, unsigned i)
 	say(t, "]}");
 }
 
-/* Decides FLOOD_N / 16 requests, crafted in every part. Gives how many were told "cached". */
+/* Decide FLOOD_N / 16 requests, crafted in every part. Returns the number with why=cached. */
 static unsigned requests(struct world *w, enum flood_set set, unsigned turn)
 {
 	uint8_t uid[FLOOD_MAX], name[FLOOD_MAX];
@@ -158,7 +158,8 @@ static void crafted_bodies(void **state)
 	assert_true(cached[1] >= 256 * (TURNS - 1));
 }
 
-/* Pools and servers are in no hash table: they are looked through, and their number has an end. */
+/* Pools and servers are in no hash table: they are searched in order, and their number is bounded.
+ */
 static void crafted_pools_and_servers(void **state)
 {
 	static struct text load;

@@ -4,7 +4,7 @@
 
 #define FORGED	1000
 
-/* All that a decision goes by. */
+/* All inputs of a decision. */
 struct seen {
 	struct index_stats index;
 	struct heads_stats heads;
@@ -48,7 +48,7 @@ static bool same(const struct seen *a, const struct seen *b)
 	       strcmp(a->pool.facts, b->pool.facts) == 0 && a->pool.pressure == b->pool.pressure;
 }
 
-/* Every kind of lie about <uid>, one after the other. */
+/* Send every kind of false fact about <uid>, one after the other. */
 static void lie(struct world *w, const char *uid, int i)
 {
 	static const char *const servers[] = { "s1", "s2", "s3", "nobody", "<NOSRV>", "" };
@@ -99,8 +99,8 @@ static void unknown_uids_do_nothing(void **state)
 	world_end(&w);
 }
 
-/* A uid that was seen or guessed: its request is closed, moved or blamed on its server, and that is
- * all. */
+/* With a seen or guessed uid, forged facts can close its request, move it, or count a failure of
+ * its server, and nothing else. */
 static void one_uid_is_one_request(void **state)
 {
 	struct world w;

@@ -1,5 +1,5 @@
-/* test_grown.c - the next turn is expected to hit what an engine generated, before any commit
- * says so. */
+/* test_grown.c - the next turn is expected to hit the generated tokens before any commit stores
+ * them. */
 #include <errno.h>
 
 #include "tests/unit/route/tokens.h"
@@ -19,7 +19,7 @@ static void over(struct world *w, const char *uid, const char *server, int64_t t
 	route_learn(w->r, &f, w->now);
 }
 
-/* Ids <from> to <to> - 1 of a conversation, in each of which <odd> is another. */
+/* Write a prompt of the <n> ids 1000, 1001, ...; the id at place <odd> is another. */
 static void say_ids(struct world *w, unsigned n, unsigned odd)
 {
 	w->body.n = 0;
@@ -150,8 +150,9 @@ static void chat_world_end(struct world *w)
 	chat_unref(token_models[0].chat);
 }
 
-/* A short streamed answer to a prompt that ends anywhere in a block. The text that comes back is
- * longer or shorter than its bytes say: its ids count. The tail of the prompt counts in full. */
+/* A short streamed answer to a prompt that ends anywhere in a block. The text in the next turn is
+ * longer or shorter than estimated from the bytes: its ids count. The tail of the prompt counts in
+ * full. */
 static void a_short_answer_after_any_tail(void **state)
 {
 	static const int64_t event_bytes[] = { 200, 256, 400 };
@@ -181,8 +182,8 @@ static void a_short_answer_after_any_tail(void **state)
 	tok_unref(t);
 }
 
-/* The pages of the next turn hold the generated tokens, so these count once; and the bytes of the
- * stream say how many tokens the next answer has. */
+/* The pages of the next turn hold the generated tokens, so these count once. The bytes of the
+ * stream give the tokens of the next answer. */
 static void it_counts_once_and_teaches(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -209,7 +210,7 @@ static void it_counts_once_and_teaches(void **state)
 	tok_unref(t);
 }
 
-/* The end of an answer goes before its prompt: nothing is expected of it any more. */
+/* The end of an answer is evicted before its prompt, and then it is not expected any more. */
 static void what_was_evicted_is_not_expected(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
@@ -239,8 +240,8 @@ static void what_was_evicted_is_not_expected(void **state)
 	tok_unref(t);
 }
 
-/* A letter is ten pages of 16 tokens. The message that comes back bounds it, and says whether it is
- * the answer at all. */
+/* A letter is ten pages of 16 tokens. The message in the next turn bounds the expected tokens, and
+ * shows whether it is the answer. */
 static void text_that_was_generated(void **state)
 {
 	static const struct {

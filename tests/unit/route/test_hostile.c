@@ -14,7 +14,7 @@
 
 #define SMALL	((size_t)16 << 10)
 #define LARGE	250000u
-#define SMALL_STEPS	68000u		/* what 16 KiB may take: 0.7 ms at 10 ns */
+#define SMALL_STEPS	68000u		/* limit for 16 KiB: 0.7 ms at 10 ns */
 #define PER_STEP	150u		/* instructions */
 #define PER_BYTE	400u
 #define PER_BODY	3000000u
@@ -69,7 +69,8 @@ static void hostile_end(struct world *w)
 	token_models[0].chat = NULL;
 }
 
-/* Each of a tenant of its own, a minute later: no cache, and no share that is used up. */
+/* Each body comes from its own tenant, a minute later, so that no cache and no used share affects
+ * it. */
 static void one(struct world *w, const char *name, bool chat, size_t n)
 {
 	static unsigned count;
@@ -305,7 +306,7 @@ static void a_slice_takes_half_of_what_is_left(void **state)
 		route_decide(w.r, w.s, &q, w.now, &w.a);
 		assert_false(w.a.stands);
 		assert_true(w.a.work <= (i < 3 ? left / 2 : left));
-		if (i > 0)		/* the first one is bounded by its size; words at random take all they get */
+		if (i > 0)		/* the first one is bounded by its size; random words use all their steps */
 			assert_true(w.a.work >= (i < 3 ? left / 2 : left) - 10);
 		left -= w.a.work;
 	}
@@ -328,8 +329,8 @@ static void ask_as(struct world *w, const char *tenant, unsigned i)
 	send_body(w, uid, span_of(body, h.n));
 }
 
-/* One that sends as much as it can uses up its share; another beside it has all that a request may
- * have. */
+/* A tenant that sends as much as it can uses up its share. Another tenant still gets the full limit
+ * for each request. */
 static void a_tenant_has_its_share(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_ladder.c - the kinds of facts: the wait of a server with each kind, where that sends the
- * next request, and that each pool has a kind of its own, which can be read.
+/* test_ladder.c - the kinds of facts: the wait of a server with each kind, its effect on the next
+ * request, and that each pool has its own kind, which can be read.
  *
  *      first + end       all that is not answered yet
  *      end only          the same, drained one second a second, at least a share until it has ended
@@ -120,8 +120,8 @@ static void waits(void **state)
 	}
 }
 
-/* Nobody tells of ends: strings that admit fewer do, once all marked must be in them and what ended
- * was reported. */
+/* Without log lines, a load string with fewer requests closes some, once it must include all marked
+ * requests and the ended ones were reported. */
 static void connections_only(void **state)
 {
 	struct world w;
@@ -140,7 +140,7 @@ static void connections_only(void **state)
 		assert_int_equal(candidate(&w, "s1")->load, i < 2);
 		assert_true((candidate(&w, "s1")->backlog_s > 0) == (i < 2));
 	}
-	w.q.load = SPAN("lb1/1;s1=1,3,1,1;s2=1,9,0,1");	/* connections are load all the same */
+	w.q.load = SPAN("lb1/1;s1=1,3,1,1;s2=1,9,0,1");	/* connections still count as load */
 	small(&w, "last", "x");
 	assert_int_equal(candidate(&w, "s1")->load, 4);
 	assert_int_equal(candidate(&w, "s2")->load, 9);

@@ -1,9 +1,9 @@
-/* test_learn.c - what facts, load strings and time do to the ledger, to claims and to servers. */
+/* test_learn.c - the effect of facts, load strings and time on the ledger, claims and servers. */
 #include "tests/unit/route/world.h"
 
 #define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 
-/* How many pages of <turns> are expected at the best server, without leaving a trace. */
+/* Return the pages of <turns> expected at the best server, without changing any state. */
 static uint32_t held(struct world *w, const char *turns)
 {
 	uint32_t pages;
@@ -128,8 +128,8 @@ static void speak(struct world *w, msec later, struct span load)
 	served(w, "speaker");
 }
 
-/* A moved request has shown that it lives later than those that were open at its new server: by
- * load it goes last. By age it goes by when it began. */
+/* A redispatched request reached its new server later than the requests that were open there. So
+ * load strings close it last. Its age counts from its start. */
 static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 {
 	struct world w;
@@ -173,7 +173,7 @@ static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 	world_end(&w);
 }
 
-/* If a server that no load string names served it, no known server holds its pages. */
+/* If a server that is in no load string served it, no known server holds its pages. */
 static void served_by_a_stranger(void **state)
 {
 	struct world w;
@@ -260,7 +260,7 @@ static void load_closes_the_oldest(void **state)
 		snprintf(uid, sizeof(uid), "%d", i);
 		ask(&w, uid, turns);
 	}
-	speak(&w, 1000, MANY);		/* of a mark before the others came */
+	speak(&w, 1000, MANY);		/* from a mark before the others came */
 	speak(&w, 1000, MANY);
 	speak(&w, 999, THREE);		/* a request marked just now may not be connected yet */
 	speak(&w, 1, THREE);
@@ -274,7 +274,7 @@ static void load_closes_the_oldest(void **state)
 	assert_int_equal(stats(&w).facts_unknown, 1);
 	tell_done(&w, "2", "s1", 200, "--", 1);
 	assert_int_equal(stats(&w).facts_unknown, 1);
-	assert_int_equal(held(&w, "a"), TURN_PAGES);	/* closed so, it was served, for all we know */
+	assert_int_equal(held(&w, "a"), TURN_PAGES);	/* closed by load: it counts as served */
 	world_end(&w);
 }
 
@@ -320,7 +320,7 @@ static void what_is_not_connected_yet_is_not_gone(void **state)
 	world_end(&w);
 }
 
-/* Who asks as soon as he is answered comes before his own log line, each time. */
+/* A client that sends its next request at once is always ahead of its own log line. */
 static void a_long_answer_beside_a_quick_client(void **state)
 {
 	struct world w;
@@ -403,7 +403,7 @@ static void tick_to(struct world *w, msec now)
 	route_tick(w->r, w->now);
 }
 
-/* lb1/1 is killed, or ends with its ring: no line says how its requests ended. */
+/* lb1/1 is killed, or ends with lines in its ring: no line reports the end of its requests. */
 static void a_process_that_others_outlive(void **state)
 {
 	struct world w;
@@ -413,7 +413,7 @@ static void a_process_that_others_outlive(void **state)
 	world_start(&w);
 	begun = w.now;
 	w.q.load = FULL4("lb1/1");
-	for (int i = 0; i < 70; i++) {		/* more than one tick settles */
+	for (int i = 0; i < 70; i++) {		/* more than one tick closes */
 		char uid[8];
 
 		snprintf(uid, sizeof(uid), "%d", i);
@@ -439,7 +439,7 @@ static void a_process_that_others_outlive(void **state)
 	world_end(&w);
 }
 
-/* A request that takes long is no silence as long as its process asks for others. */
+/* A long request is not closed as long as its process sends others. */
 static void a_process_that_speaks_keeps_its_own(void **state)
 {
 	struct world w;
@@ -462,8 +462,8 @@ static void a_process_that_speaks_keeps_its_own(void **state)
 	world_end(&w);
 }
 
-/* Of more processes than there are slots, some share one. No string counts all that is open there,
- * so none may close it: of these, each tells the three long answers that it has. */
+/* If there are more processes than slots, some share one. No load string counts all requests of a
+ * shared slot, so none may close them. Here each process reports its own three long answers. */
 static void a_shared_slot_is_not_closed_by_load(void **state)
 {
 	enum { PROCESSES = SLOTS_MAX + 8, LONG = 3 };
@@ -529,7 +529,7 @@ static void the_ledger_has_room_for_so_many(void **state)
 		assert_true(stats(&w).open <= 3);
 	}
 	assert_int_equal(stats(&w).closed_by_room, 7);
-	send_body(&w, "x", SPAN("{}"));			/* enters nothing, so no entry must make room */
+	send_body(&w, "x", SPAN("{}"));			/* adds no entry, so none must be evicted */
 	assert_int_equal(stats(&w).closed_by_room, 7);
 	assert_int_equal(stats(&w).open, 3);
 	tell_done(&w, "6", "s1", 200, "--", 1);

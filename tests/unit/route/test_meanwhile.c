@@ -1,6 +1,6 @@
-/* test_meanwhile.c - a request that other events meet while it is being decided. This file
- * includes route.c with a hook before its match and one before its commit, where the test acts
- * like another thread. */
+/* test_meanwhile.c - events about a request while it is being decided. This file includes route.c
+ * with a hook before its match and one before its commit, where the test acts like another
+ * thread. */
 #include "tests/unit/route/world.h"
 
 static struct world w;
@@ -81,7 +81,7 @@ static void given_up_meanwhile(void)
 	route_tick(w.r, w.now);
 }
 
-/* Before its claim is there it ends: the claim ends in the same way. */
+/* A request ends before its claim is stored: the claim ends in the same way. */
 static void an_end_before_the_claim(void **state)
 {
 	static const struct {
@@ -158,8 +158,7 @@ static void same_uid(void)
 	route_scratch_free(s);
 }
 
-/* A request comes twice at once: it is one in the ledger, with one claim, and counted as one there.
- */
+/* A request that comes twice at once is one entry of the ledger, with one claim. */
 static void two_at_once_with_one_uid(void **state)
 {
 	void (**when[])(void) = { &before_match, &before_commit };

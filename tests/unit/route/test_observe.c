@@ -37,7 +37,7 @@ static const struct {
 	{ "down, for that process", HASTATS_DOWN, 1, "1234" },
 };
 
-/* The load string says that all is well; it does so for as long as the row holds. */
+/* The load string reports the server as up for the whole time that the row is valid. */
 static void what_load_cannot_say(void **state)
 {
 	(void)state;
@@ -107,7 +107,7 @@ static void without_a_load_string(void **state)
 	world_end(&w);
 }
 
-/* The configuration names it: then it is there before its first request. */
+/* A pool in the configuration exists before its first request. */
 static void a_pool_that_is_named(void **state)
 {
 	struct pool_opts own;
@@ -186,7 +186,8 @@ static void a_body_in_slices(void **state)
 	world_end(&w);
 }
 
-/* Each of two processes sees its own part, so the load string of one is not all of the load. */
+/* Each of two processes counts its own requests, so the load string of one is not the whole load.
+ */
 static void several_processes_add_up(void **state)
 {
 	struct world w;
@@ -205,7 +206,7 @@ static void several_processes_add_up(void **state)
 	world_end(&w);
 }
 
-/* No log feed, no load string: what HAProxy has ended is gone from the books nevertheless. */
+/* Without log feed and load string, requests that HAProxy has ended still leave the ledger. */
 static void ends_that_nobody_reports(void **state)
 {
 	struct world w;
@@ -245,7 +246,7 @@ static void a_server_that_rows_leave_out_is_gone(void **state)
 	}
 	assert_true(server(&w, "s2").found);
 	assert_false(server(&w, "s3").found);
-	for (int i = 0; i < 12; i++) {		/* nothing comes: no sign that anybody is gone */
+	for (int i = 0; i < 12; i++) {		/* no report is no sign of a removed server */
 		w.now += 10000;
 		route_tick(w.r, w.now);
 	}
@@ -304,7 +305,7 @@ static void a_capacity_is_learned(void **state)
 	work_it_off(&w);
 	assert_int_equal(server(&w, "s1").v.room_tokens, 40 * 16);
 	assert_true(server(&w, "s1").v.held_tokens > 20 * 16 && server(&w, "s1").v.held_tokens <= 40 * 16);
-	w.now += 100 * HOLDS;			/* the engine does not answer any more; its size stays */
+	w.now += 100 * HOLDS;			/* the engine stopped answering; its size stays */
 	fill(&w, 20);
 	assert_true(server(&w, "s1").v.held_tokens <= 40 * 16);
 	e.capacity = 0;
@@ -383,7 +384,7 @@ static void what_a_rule_may_look_at(void **state)
 	world_end(&w);
 }
 
-/* Neither HAProxy nor we have sent them there. */
+/* Requests that neither HAProxy nor the agent sent there. */
 static void requests_from_elsewhere(void **state)
 {
 	struct engine_report e = report(2, 30, 0);
@@ -395,7 +396,7 @@ static void requests_from_elsewhere(void **state)
 	ask(&w, "a", "a");
 	tell(&w, "s1", &e);
 	ask(&w, "b", "b");
-	assert_int_equal(candidate(&w, "s1")->load, 12);	/* once is a matter of moments */
+	assert_int_equal(candidate(&w, "s1")->load, 12);	/* a single report may be a matter of timing */
 	tell(&w, "s1", &e);
 	ask(&w, "c", "c");
 	assert_int_equal(candidate(&w, "s1")->load, 12 + 20);

@@ -35,7 +35,7 @@ static void learn(struct outcomes *o, struct rng *rng, double noise, struct outc
 		one(o, rng, 1 + (server_id)(i % 2), 1 + (server_id)(i % 2), 0.1 + 0.01 * (i % 40), noise, r);
 }
 
-/* By our own estimate both servers are equal; measured, server 2 is sooner by the estimate. */
+/* By our estimate both servers are equal; by measured times, server 2 is faster by the estimate. */
 static void estimates_are_corrected(void **state)
 {
 	struct outcomes *o = outcomes_new();
@@ -90,7 +90,7 @@ static void the_error_covers_chance(void **state)
 	}
 }
 
-/* A cached prompt at an idle server: an estimate near nothing, and yet a time. */
+/* A cached prompt at an idle server: the estimate is near 0, but the measured time is not. */
 static void little_estimates_have_a_floor(void **state)
 {
 	struct outcomes *o = outcomes_new();
@@ -158,7 +158,8 @@ static void keep_view(void *arg, const struct route_compare_view *v)
 #define TOOK_MS	250
 #define JSON	"application/json"
 
-/* It came TOOK_MS after it was sent, and its log line a second later; <type>: NULL: only that. */
+/* The first token came TOOK_MS after the request, and its log line a second later. <type> NULL:
+ * only the log line came. */
 static void answered(struct world *w, const char *uid, const char *type)
 {
 	char srv[SERVER_NAME_MAX + 1];
@@ -206,7 +207,8 @@ static void first_tokens_judge_rules(void **state)
 	judged_by(STREAM);
 }
 
-/* By %Tr, whether the message "first" has closed the request before its log line or none came. */
+/* %Tr is used, both if the message "first" has closed the request before its log line and if none
+ * came. */
 static void headers_judge_rules(void **state)
 {
 	judged_by(JSON);

@@ -34,7 +34,7 @@ static void end(struct story *s)
 	problems_fini(&s->p);
 }
 
-/* Let <ms> go by, as the side thread sees it. Returns the lines that there were to log. */
+/* Advance the clock of the side thread by <ms>. Returns the lines to log. */
 static unsigned wait_ms(struct story *s, msec ms)
 {
 	msec until = s->now + ms;
@@ -57,7 +57,7 @@ static void observe(struct story *s, enum problem what, unsigned bad, unsigned g
 		problems_good(s->pool, what);
 }
 
-/* A window of its own. */
+/* Run one whole window. */
 static unsigned window(struct story *s, enum problem what, unsigned bad, unsigned good)
 {
 	observe(s, what, bad, good);
@@ -119,7 +119,7 @@ static void not_below_its_share(void **state)
 	}
 }
 
-/* One client that goes away in the middle of its body is a tenth of ten requests. */
+/* One client that disconnects within its body is a tenth of ten requests. */
 static void two_of_few_are_an_accident(void **state)
 {
 	struct story s;
@@ -226,7 +226,7 @@ static void ends_with_good_windows(void **state)
 	end(&s);
 }
 
-/* A night without requests says nothing, but a pool that is gone must not be told of for ever. */
+/* A night without requests is no evidence, but the problem of a removed pool must end. */
 static void ends_when_nothing_bad_is_seen_for_long(void **state)
 {
 	struct story s;
@@ -280,7 +280,7 @@ static void lines_that_are_owed(void **state)
 	}
 }
 
-/* Without this, a pool with few requests would keep the problem long after its feed came back. */
+/* Otherwise a pool with few requests would keep the problem long after its feed came back. */
 static void the_first_line_ends_it(void **state)
 {
 	struct story s;

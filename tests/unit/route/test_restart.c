@@ -1,4 +1,4 @@
-/* test_restart.c - what a new agent takes over from the snapshot of the last one. */
+/* test_restart.c - state that a new agent loads from the snapshot of the previous one. */
 #include "tests/unit/route/world.h"
 
 #include "agent/base/mem.h"
@@ -43,7 +43,7 @@ static void read_back(struct world *w, const struct bytes *b)
 
 #define S1	SPAN("lb1/1;s1=1,0,0,1")
 
-/* Prompts that share nothing, answered after <ms>. */
+/* Send prompts without a common prefix, answered after <ms>. */
 static void learn(struct world *w, unsigned from, unsigned n, msec ms)
 {
 	char uid[16];

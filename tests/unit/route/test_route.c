@@ -1,5 +1,5 @@
-/* test_route.c - requests through the whole core: which server gets them, why, and which
- * requests share cache. */
+/* test_route.c - requests through the whole core: the chosen server, the reason, and which requests
+ * share cache. */
 #include "tests/unit/route/world.h"
 
 #define EACH(i, table)	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -248,7 +248,7 @@ static void down_or_weightless_is_never_named(void **state)
 	world_end(&w);
 }
 
-/* Requests of others that HAProxy counts there count as well. */
+/* Requests that the agent did not route, but HAProxy counts at the server, count as well. */
 static void load_moves_a_request(void **state)
 {
 	struct world w;
@@ -278,7 +278,7 @@ static void load_moves_a_request(void **state)
 	world_end(&w);
 }
 
-/* HAProxy's view is of one process and a moment old, so our own open requests count as well. */
+/* A load string covers one process and is a moment old, so our own open requests count as well. */
 static void our_own_count_is_load(void **state)
 {
 	struct world w;
@@ -287,7 +287,7 @@ static void our_own_count_is_load(void **state)
 	world_start(&w);
 	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1");
 	ask(&w, "1", "a");
-	tell_first(&w, "1", "s1", 200, STREAM);	/* it waits no more, but it runs */
+	tell_first(&w, "1", "s1", 200, STREAM);	/* it runs and does not wait any more */
 	ask(&w, "2", "b");
 	assert_span(w.a.server, "s2");
 	served(&w, "2");
@@ -391,7 +391,8 @@ static void token_ids(void **state)
 	}
 }
 
-/* Of each server in blocks of its own; the last token's is never a hit. <n> ids, sent twice. */
+/* Send <n> ids twice: each server has its own block size, and the block of the last token is never
+ * a hit. */
 static void token_ids_in_blocks(void **state)
 {
 	static const struct { unsigned n; uint32_t own, told; unsigned hit_pages; } cases[] = {
@@ -503,7 +504,7 @@ static void cut_token_ids(void **state)
 		w.q.path = SPAN("/v1/completions");
 		ids(&w.body, 32);
 		w.q.whole = (int64_t)w.body.n + 10000;
-		w.body.n -= 1;			/* the list may end here, or not */
+		w.body.n -= 1;			/* the list may end here or continue */
 		w.body.p[w.body.n - 1] = ',';
 		send(&w, "1");
 		assert_true(w.a.cut);
@@ -523,8 +524,8 @@ static void cut_token_ids(void **state)
 #define IDLE8	"lb1/1;s0=1,0,0,1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1;s6=1,0,0," \
 	"1;s7=1,0,0,1"
 
-/* 1000 prompts that share nothing, of 300 to 6000 bytes, each answered before the next comes: 100
- * to 150 for each of eight servers would be even to a fifth. Engines that are alike, up to a tenth.
+/* 1000 prompts without a common prefix, of 300 to 6000 bytes, each answered before the next. Each
+ * of the eight servers must get 100 to 150, even to a fifth. The engines are equal up to a tenth.
  */
 static void a_thousand_are_spread(void **state)
 {
@@ -594,7 +595,7 @@ static void new_options_keep_the_index(void **state)
 	w.o.prompt.text_page = 128;	/* needs a restart: left as it was */
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
 	ask(&w, "3", "a");
-	assert_span(w.a.server, "s1");	/* cache_aware: the holder, as nothing is imbalanced */
+	assert_span(w.a.server, "s1");	/* cache_aware: the holder, because the load is balanced */
 	assert_why(&w, WHY_CACHED);
 	assert_int_equal(w.a.pages, TURN_PAGES);
 	w.o.n_pools = 0;
@@ -681,7 +682,7 @@ static void preview_is_what_decide_uses(void **state)
 	world_end(&w);
 }
 
-/* It keeps nothing: no head is learned from it, and none is lent to it. */
+/* A preview stores no head and uses none. */
 static void preview_keeps_nothing(void **state)
 {
 	struct request_preview v;

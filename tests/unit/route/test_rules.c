@@ -1,5 +1,5 @@
-/* test_rules.c - what the router tells a rule about a request: its session, its user, the length
- * of its last turn. */
+/* test_rules.c - the router's inputs to a rule for a request: its session, its user, the length of
+ * its last turn. */
 #include "tests/unit/route/world.h"
 
 static void start_with(struct world *w, enum policy_rule rule, const char *load)
@@ -26,7 +26,7 @@ static int goes_to(struct world *w, const char *session, const char *user, const
 	return w->a.server.p[1] - '0';
 }
 
-/* The argument, else the body's user, else all of the prompt. */
+/* The session is the argument, else the body's user, else the whole prompt. */
 static void sessions_reach_their_rules(void **state)
 {
 	static const enum policy_rule rules[] = { RULE_RENDEZVOUS, RULE_STICKY_LEAST_LOADED };
@@ -54,7 +54,7 @@ static void sessions_reach_their_rules(void **state)
 	}
 }
 
-/* A client chooses the user: it must not find, or move, a session of another tenant's. */
+/* The client chooses the user, which must not find or move another tenant's session. */
 static void tenants_do_not_share_sessions(void **state)
 {
 	static const char *const named[][2] = { { "ann", "" }, { "", "bob" } };
@@ -103,7 +103,7 @@ static void the_last_turn_reaches_its_rule(void **state)
 	world_end(&w);
 }
 
-/* A server that no load string has named answers at once: no known server is that fast. */
+/* A server that is in no load string answers at once: no known server looks fast from that. */
 static void whom_nobody_knows_teaches_no_rule(void **state)
 {
 	static uint32_t rates[SERVERS_MAX];

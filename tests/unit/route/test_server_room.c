@@ -1,4 +1,4 @@
-/* test_server_room.c - what the index is told of servers and tenants: room, generated tokens,
+/* test_server_room.c - settings of the index for servers and tenants: room, generated tokens,
  * removal. */
 #include "tests/unit/route/world.h"
 
@@ -15,7 +15,7 @@ static uint64_t pages(struct world *w, const char *name)
 
 #define S1	SPAN("lb1/1;s1=1,0,0,1")
 
-/* <n> prompts that share nothing, all to s1. */
+/* Send <n> prompts without a common prefix, all to s1. */
 static void fill(struct world *w, unsigned n)
 {
 	char uid[16], turns[2] = "A";
@@ -54,8 +54,8 @@ static void a_capacity_bounds_a_server(void **state)
 	world_end(&w);
 }
 
-/* The guess holds until the size is known: as it is with ends alone, three times it if first tokens
- * may still tell. */
+/* The guess holds until the size is known: unchanged with ends alone, three times as large if first
+ * tokens may still show the size. */
 static void a_guess_bounds_a_server(void **state)
 {
 	struct world w;
@@ -93,7 +93,7 @@ static void a_guess_bounds_a_server(void **state)
 	world_end(&w);
 }
 
-/* The memory of a rule is told of it, too: of twenty prompts the first is forgotten there. */
+/* The memory of a rule has the same size: of twenty prompts it forgets the first. */
 static void a_capacity_bounds_a_rules_memory(void **state)
 {
 	struct world w;
@@ -183,7 +183,8 @@ static void a_priority_keeps_a_prompt(void **state)
 	}
 }
 
-/* Above it in between, and down to it at each interval; the budget of bytes is another thing. */
+/* The count may exceed the limit between intervals and is reduced at each one. The budget of bytes
+ * is separate. */
 static void the_published_sweep(void **state)
 {
 	struct world w;
@@ -241,7 +242,7 @@ static void what_was_generated_takes_room(void **state)
 	world_open(&w);
 	fill(&w, 2);
 	id = server(&w, "s1").v.id;
-	assert_int_equal(output(&w, id), 0);	/* nothing was said of bytes */
+	assert_int_equal(output(&w, id), 0);	/* no limit of bytes */
 	w.now += 100;
 	ask(&w, "stream", "x");
 	tell_first(&w, "stream", "s1", 200, STREAM);
@@ -261,7 +262,7 @@ static void what_was_generated_takes_room(void **state)
 	world_end(&w);
 }
 
-/* A new server must not have what another held, though it gets its id. */
+/* A new server must not have the pages of a removed one, although it gets the same id. */
 static void an_id_leaves_in_steps(void **state)
 {
 	struct server_find s1;

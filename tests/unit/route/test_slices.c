@@ -37,7 +37,7 @@ static void same_answer(const struct route_answer *a, const struct route_answer 
 	assert_int_equal(a->more, b->more);
 }
 
-/* <whole> and <sliced> live the same life, but for how this body comes. */
+/* <whole> and <sliced> get the same requests, except that this body comes whole or in slices. */
 static void at_all_cuts(struct world *whole, struct world *sliced, size_t step)
 {
 	struct route_scratch *other = route_scratch_new(sliced->r);
@@ -92,7 +92,7 @@ static void whole_equals_sliced(void **state)
 	}
 }
 
-/* A whole body finds pages that slices entered, and the other way round. */
+/* A whole body finds pages stored from slices, and the reverse. */
 static void both_land_in_one_place(void **state)
 {
 	struct world w;
@@ -108,7 +108,7 @@ static void both_land_in_one_place(void **state)
 	assert_int_equal(stats(&w).open, 1);
 	assert_int_equal(stats(&w).index.claims, 1);
 	assert_int_equal(stats(&w).index.pages, 3 * TURN_PAGES);
-	assert_int_equal(stats(&w).index.spaces, 1);	/* nothing stays of its headless beginning */
+	assert_int_equal(stats(&w).index.spaces, 1);	/* no page of its beginning without a head stays */
 	assert_int_equal(stats(&w).requests, 1);
 	assert_int_equal(stats(&w).slices, 2);
 	assert_int_equal(stats(&w).slices_waiting, 0);
@@ -123,7 +123,7 @@ static void both_land_in_one_place(void **state)
 	world_end(&w);
 }
 
-/* ---- the answers on the way --------------------------------------------------------------- */
+/* ---- answers to slices before the last ---------------------------------------------------- */
 
 static void it_does_not_see_its_own_claim(void **state)
 {
@@ -151,7 +151,7 @@ static void it_does_not_see_its_own_claim(void **state)
 	world_end(&w);
 }
 
-/* Others have had their turns meanwhile, the same server among them. */
+/* Other requests were sent meanwhile, some to the same server. */
 static void it_stays_where_it_was(void **state)
 {
 	static const char *const others[] = { "uuuu", "vvvv", "xxxx", "yyyy" };
@@ -173,7 +173,7 @@ static void it_stays_where_it_was(void **state)
 	world_end(&w);
 }
 
-/* The shared opening says one server, the whole prompt another. */
+/* The shared opening selects one server, the whole prompt another. */
 static void a_later_slice_knows_better(void **state)
 {
 	struct world w;
@@ -217,7 +217,7 @@ static void enough_is_enough(void **state)
 	slice(&w, "3", 0, 0, 10);
 	assert_true(w.a.more);
 	w.body.p[10] = '}';
-	slice(&w, "3", 1, 10, 100);		/* no JSON any more: no use in asking on */
+	slice(&w, "3", 1, 10, 100);		/* invalid JSON: no more slices are requested */
 	assert_why(&w, WHY_BADBODY);
 	assert_false(w.a.more);
 	assert_int_equal(w.a.server.n, 0);
@@ -225,7 +225,8 @@ static void enough_is_enough(void **state)
 	world_end(&w);
 }
 
-/* HAProxy shows what fits its buffer; that much may be all, and it is still a cut body. */
+/* HAProxy sends the part that fits its buffer. Also if that is the whole prompt, the body counts as
+ * cut. */
 static void the_visible_part_is_not_all(void **state)
 {
 	struct world w;
@@ -300,7 +301,7 @@ static void a_slice_nobody_waits_for_changes_nothing(void **state)
 	world_end(&w);
 }
 
-/* HAProxy sends all of it twice where its filter is declared twice: the decision is the same. */
+/* If its filter is declared twice, HAProxy sends each message twice: the decision is the same. */
 static void a_slice_that_comes_twice(void **state)
 {
 	struct world once, twice;
@@ -477,7 +478,7 @@ static void headless_turns_meet(void **state)
 	ask(&w, "3", "abcde");			/* with a model it is in that model's space */
 	assert_int_equal(w.a.pages, 0);
 	refused(&w, "3");
-	chat(&w.body, "", "abcde", "");		/* and a body that has none, seen whole, in a third */
+	chat(&w.body, "", "abcde", "");		/* and a whole body without one in a third */
 	send(&w, "3");
 	assert_int_equal(w.a.pages, 0);
 	refused(&w, "3");
@@ -532,7 +533,7 @@ static void a_salted_body_lends_no_head(void **state)
 	world_end(&w);
 }
 
-/* With the model known from elsewhere, a cut body is in its space at once. */
+/* If the model is known from another source, a cut body is in its space at once. */
 static void a_model_from_elsewhere(void **state)
 {
 	struct pool_opts one;

@@ -1,5 +1,5 @@
 /* test_threads.c - decide, learn, tick, read and reconfigure at once, all on the same few
- * prefixes. For the thread sanitizer; without it, for what must hold afterwards. */
+ * prefixes. For the thread sanitizer; without it, the invariants are checked afterwards. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -169,7 +169,7 @@ static void all_at_once(void **state)
 	assert_true(asked >= THREADS * REQUESTS);
 	assert_true(named > asked / 2);
 	assert_int_equal(stats(&w).requests, asked);
-	assert_int_equal(stats(&w).open, 0);		/* each has been told its end */
+	assert_int_equal(stats(&w).open, 0);		/* each has got its end */
 	assert_int_equal(stats(&w).index.claims, 0);
 	assert_int_equal(stats(&w).slices_waiting, 0);
 	world_end(&w);

@@ -88,8 +88,8 @@ static void the_last_block_is_never_hit(void **state)
 	world_end(&w);
 }
 
-/* Another model's blocks are of the usual size: where both are the same number of ids, they are
- * still not the same. */
+/* Another model has blocks of the default size. Blocks of equal length of both models still
+ * differ. */
 static void blocks_of_two_sizes_never_meet(void **state)
 {
 	struct world w;
@@ -361,7 +361,7 @@ static void a_cut_text_has_the_first_pages(void **state)
 	world_end(&w);
 }
 
-/* Every way to cut a body in three ends in the same pages, whichever threads the slices meet. */
+/* Each way to cut a body in three gives the same pages, on any threads. */
 static void slices_end_in_the_same_ids(void **state)
 {
 	static const char *const after[] = { "", ",\"add_special_tokens\":false",
@@ -571,7 +571,7 @@ static char *long_body(char letter, size_t n, size_t *bytes)
 	return p;
 }
 
-/* Its beginning has pages of ids, and the same again goes on from there. */
+/* Its beginning has pages of ids, and the same prompt sent again continues from there. */
 static void a_text_that_is_too_long(void **state)
 {
 	struct world w;
@@ -595,8 +595,8 @@ static void a_text_that_is_too_long(void **state)
 	free(p);
 }
 
-/* A megabyte of one letter is one piece: nothing of it is an id before its end. It stays text, and
- * is found again. */
+/* A megabyte of one letter is one piece, which has no id before its end. It stays text, and is
+ * found again. */
 static void a_piece_that_is_too_long(void **state)
 {
 	struct world w;
@@ -628,8 +628,8 @@ static void no_more_pages_than_there_may_be(void **state)
 	world_end(&w);
 }
 
-/* The caller bounds the work of a request: without any there are pages of text, with little there
- * is the beginning. */
+/* The caller bounds the work of a request. With no work allowed it gives pages of text, with little
+ * the first pages of ids. */
 static void no_more_work_than_the_caller_says(void **state)
 {
 	struct world w;

@@ -8,7 +8,7 @@ static struct tok *tok;
 /* Every answer names a server; its pages of ids are a part of those without a failure. */
 static bool answered(const struct world *w, uint32_t most)
 {
-	if (w->a.stands)	/* a slice for which nothing could be kept: the answer before holds */
+	if (w->a.stands)	/* a slice that could not be stored: the previous answer holds */
 		return false;
 	assert_true(w->a.server.n > 0);
 	return w->a.prompt_pages == most;
@@ -28,7 +28,7 @@ static void no_failure(struct world *w, struct most *m)
 	m->batch = w->a.prompt_pages;
 }
 
-/* True: nothing was missing. The servers are known already. */
+/* Returns true if no allocation failed. The servers are already known. */
 static bool story(const struct most *m, unsigned long k, bool *met)
 {
 	struct world w;

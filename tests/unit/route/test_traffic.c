@@ -1,5 +1,5 @@
-/* test_traffic.c - requests on their way to a recording: the queue, the lines, and what a router
- * puts in. */
+/* test_traffic.c - requests on their way to a recording: the queue, the lines, and the records of a
+ * router. */
 #include "agent/route/traffic_text.h"
 #include "tests/unit/route/world.h"
 
@@ -124,7 +124,7 @@ static void a_line_has_what_became_of_it(void **state)
 	traffic_text_free(t);
 }
 
-/* Names are hashed under the file's secret: another file tells nothing of this one. */
+/* Names are hashed under the file's secret, so names in two files cannot be compared. */
 static void another_secret_other_names(void **state)
 {
 	struct traffic_text *t = usual_text();

@@ -1,5 +1,6 @@
-/* test_unseen.c - the part of a body that HAProxy does not show: how long it is, is the client's
- * word. It counts no more than a prompt that fills a cache, and teaches nothing of servers. */
+/* test_unseen.c - the part of a body that HAProxy does not send. Only the client states its length.
+ * So it counts at most like a prompt that fills a cache, and nothing is learned from it about
+ * servers. */
 #include <math.h>
 
 #include "tests/unit/route/world.h"
@@ -40,7 +41,7 @@ static double prefill_s(struct world *w, uint64_t tokens)
 	return policy_prefill_s(&w->o.pool_default.policy, tokens, 0);
 }
 
-/* First tokens are reported from now on, so that the backlog is what has none. */
+/* Report first tokens from now on, so that the backlog is the requests without one. */
 static void report_firsts(struct world *w)
 {
 	ask(w, "report", "z");
@@ -109,7 +110,7 @@ static void an_image_has_no_unseen_tokens(void **state)
 	world_end(&w);
 }
 
-/* Bytes that never come: the request is open, and others go by what really waits again. */
+/* If the bytes never come, the request is open, and others are routed by the real backlog again. */
 static void it_waits_no_longer_than_it_would_take(void **state)
 {
 	struct decision x;

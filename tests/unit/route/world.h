@@ -190,7 +190,7 @@ static inline void tell_done(struct world *w, const char *uid, const char *srv, 
 	route_learn(w->r, &f, w->now);
 }
 
-/* The log line of a request that s1 has served, to be completed and told. */
+/* The log line of a request that s1 has served, to be completed and sent. */
 static inline struct fact served_fact(const char *uid)
 {
 	struct fact f;
@@ -216,7 +216,7 @@ static inline void served(struct world *w, const char *uid)
 	tell_done(w, uid, srv, 200, "--", 20);
 }
 
-/* It failed before its first token, so nothing of it stays. */
+/* The request of the last answer failed before its first token, so its claim is removed. */
 static inline void refused(struct world *w, const char *uid)
 {
 	tell_done(w, uid, "<NOSRV>", 503, "SC", -1);
@@ -249,7 +249,7 @@ static inline const char *named(struct world *w, unsigned n)
 	return digits;
 }
 
-/* ---- what to look at ---------------------------------------------------------------------- */
+/* ---- views -------------------------------------------------------------------------------- */
 
 static inline bool is(struct span s, const char *text)
 {
