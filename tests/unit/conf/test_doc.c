@@ -89,7 +89,7 @@ static void the_manual_has_no_other_keys(void **state)
 	assert_int_equal(n, conf_n_keys);
 }
 
-static void the_example_is_what_is_printed(void **state)
+static void the_example_equals_the_printed_form(void **state)
 {
 	struct sink s = { NULL, 0 };
 	size_t n;
@@ -158,7 +158,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_key_is_in_the_manual),
 		cmocka_unit_test(the_manual_has_no_other_keys),
-		cmocka_unit_test(the_example_is_what_is_printed),
+		cmocka_unit_test(the_example_equals_the_printed_form),
 		cmocka_unit_test(the_example_is_readable),
 		cmocka_unit_test(examples_in_the_manual_load),
 	};

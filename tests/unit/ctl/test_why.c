@@ -199,7 +199,7 @@ static void all_of_a_list(void **state)
 }
 
 /* Values of wrong type, in wrong places, too many, too long, and with terminal control bytes. */
-static void whatever_it_says(void **state)
+static void hostile_answers(void **state)
 {
 	static const char *const wrong[] = {
 		"{\"server\":5,\"time\":{\"server\":\"x\"},\"prompt_tokens\":\"many\",\"after\":7,\"pool\":null}",
@@ -246,7 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_words),
 		cmocka_unit_test(all_of_a_list),
-		cmocka_unit_test(whatever_it_says),
+		cmocka_unit_test(hostile_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,7 +335,7 @@ static void a_line_just_fits(void **state)
 	assert_string_equal(feed(buf, n, n)->text, "a line is too long\n");
 }
 
-static void columns_behind_the_last(void **state)
+static void columns_after_the_last(void **state)
 {
 	static char buf[8192];
 	size_t n;
@@ -444,7 +444,7 @@ int main(void)
 		cmocka_unit_test(cut_once_anywhere),
 		cmocka_unit_test(a_field_just_fits),
 		cmocka_unit_test(a_line_just_fits),
-		cmocka_unit_test(columns_behind_the_last),
+		cmocka_unit_test(columns_after_the_last),
 		cmocka_unit_test(an_answer_has_an_end),
 		cmocka_unit_test(damaged),
 		cmocka_unit_test(noise),

@@ -159,7 +159,7 @@ static void lines(void **state)
 }
 
 /* A line that TCP or HAProxy's maxlen cut is no fact, wherever the cut is. */
-static void cut_lines_say_nothing(void **state)
+static void cut_lines_are_no_facts(void **state)
 {
 	static struct logline l;
 	struct fact f;
@@ -352,7 +352,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts),
 		cmocka_unit_test(lines),
-		cmocka_unit_test(cut_lines_say_nothing),
+		cmocka_unit_test(cut_lines_are_no_facts),
 		cmocka_unit_test(token),
 		cmocka_unit_test(damaged_lines),
 		cmocka_unit_test(strings_too_long_are_left_out),

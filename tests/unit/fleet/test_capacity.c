@@ -188,7 +188,7 @@ static void a_guess_is_not_forgotten_at_once(void **state)
 }
 
 /* After a restart each server's own estimate holds until there is enough new evidence. */
-static void what_was_known_gives_way(void **state)
+static void old_estimates_give_way(void **state)
 {
 	static struct capacity_pool p;
 	struct fleet_of f;
@@ -230,7 +230,7 @@ static void servers_that_differ(void **state)
 }
 
 /* If nothing was evicted, or no prompt came again, the size stays unknown. */
-static void what_was_not_seen_is_not_said(void **state)
+static void unseen_sizes_stay_unknown(void **state)
 {
 	struct fleet_of f;
 
@@ -249,7 +249,7 @@ static void what_was_not_seen_is_not_said(void **state)
 }
 
 /* A third of each other prompt is not seen: distances would be too short. */
-static void what_is_cut_hides_distances(void **state)
+static void cut_prompts_hide_distances(void **state)
 {
 	page_key pages[PROMPT] = { 1 };
 	struct marks m;
@@ -329,10 +329,10 @@ int main(void)
 		cmocka_unit_test(sizes_are_found),
 		cmocka_unit_test(a_guess_is_where_it_starts),
 		cmocka_unit_test(a_guess_is_not_forgotten_at_once),
-		cmocka_unit_test(what_was_known_gives_way),
+		cmocka_unit_test(old_estimates_give_way),
 		cmocka_unit_test(servers_that_differ),
-		cmocka_unit_test(what_was_not_seen_is_not_said),
-		cmocka_unit_test(what_is_cut_hides_distances),
+		cmocka_unit_test(unseen_sizes_stay_unknown),
+		cmocka_unit_test(cut_prompts_hide_distances),
 		cmocka_unit_test(only_clear_ones_count),
 		cmocka_unit_test(marks_are_where_prompts_agree),
 	};

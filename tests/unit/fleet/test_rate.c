@@ -99,7 +99,7 @@ static void work_without_a_first_token_teaches_nothing(void **state)
 }
 
 /* The apparent first token was an error. */
-static void what_was_added_can_be_taken_back(void **state)
+static void added_work_can_be_removed(void **state)
 {
 	struct rate_added added[2];
 	struct rng rng;
@@ -212,7 +212,7 @@ static void small_prompts_and_missing_times_are_left_out(void **state)
 }
 
 /* The server becomes ten times as fast. While it counted as slow it got no requests. */
-static void a_server_that_got_nothing_for_long_is_learned_anew(void **state)
+static void an_idle_server_is_learned_again(void **state)
 {
 	struct rng rng;
 	struct rate r;
@@ -278,12 +278,12 @@ int main(void)
 		cmocka_unit_test(learns_from_first_tokens),
 		cmocka_unit_test(follows_a_server_that_changes),
 		cmocka_unit_test(work_without_a_first_token_teaches_nothing),
-		cmocka_unit_test(what_was_added_can_be_taken_back),
+		cmocka_unit_test(added_work_can_be_removed),
 		cmocka_unit_test(one_stall_does_not_teach_much),
 		cmocka_unit_test(a_clock_that_lags_is_no_time),
 		cmocka_unit_test(learns_from_headers),
 		cmocka_unit_test(early_headers_teach_nothing),
-		cmocka_unit_test(a_server_that_got_nothing_for_long_is_learned_anew),
+		cmocka_unit_test(an_idle_server_is_learned_again),
 		cmocka_unit_test(a_server_known_by_headers_is_learned_anew),
 		cmocka_unit_test(is_kept_over_a_restart),
 		cmocka_unit_test(small_prompts_and_missing_times_are_left_out),

@@ -164,7 +164,7 @@ static struct tok *small_tok(void)
 }
 
 /* The page reports that a text was not encoded completely, and which limit was reached. */
-static void what_was_bounded_is_told(void **state)
+static void reached_limits_are_shown(void **state)
 {
 	static const char *const bounds[BOUNDS] = { "body", "tenant", "late" };
 	static struct body_text said;
@@ -294,7 +294,7 @@ static void none_are_kept(void **state)
 	world_end(&w);
 }
 
-static void too_much_is_said_so(void **state)
+static void a_too_long_page_is_an_error(void **state)
 {
 	struct decisions_page *p;
 	struct world w;
@@ -317,12 +317,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_a_decision),
 		cmocka_unit_test(uids_that_help_to_forge_are_hidden),
-		cmocka_unit_test(what_was_bounded_is_told),
+		cmocka_unit_test(reached_limits_are_shown),
 		cmocka_unit_test(so_many_and_from_where),
 		cmocka_unit_test(any_name_is_a_string),
 		cmocka_unit_test(lines_are_a_trace),
 		cmocka_unit_test(none_are_kept),
-		cmocka_unit_test(too_much_is_said_so),
+		cmocka_unit_test(a_too_long_page_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

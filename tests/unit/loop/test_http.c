@@ -76,7 +76,7 @@ static void heads(void **state)
 	}
 }
 
-static void what_follows_does_not_matter(void **state)
+static void later_bytes_do_not_matter(void **state)
 {
 	static const char two[] = "GET /live HTTP/1.1\r\n\r\nGET /ready HTTP/1.1\r\n\r\n";
 	struct http_request r;
@@ -115,7 +115,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heads),
-		cmocka_unit_test(what_follows_does_not_matter),
+		cmocka_unit_test(later_bytes_do_not_matter),
 		cmocka_unit_test(bound),
 		cmocka_unit_test(answer_heads),
 	};

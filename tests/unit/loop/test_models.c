@@ -213,7 +213,7 @@ static void text_mode_reads_nothing(void **state_)
 	route_opts_free(&o);
 }
 
-static void what_has_not_changed_is_kept(void **state_)
+static void unchanged_tokenizers_are_kept(void **state_)
 {
 	static const char *const next[] = { "a/tokenizer.json", "b/tokenizer.json" },
 				 *const moved[] = { "b/moved.json" };
@@ -590,7 +590,7 @@ static void a_bad_image_is_made_anew(void **state_)
 	free(other);
 }
 
-static void an_image_of_somebody_else_is_not_used(void **state_)
+static void an_image_that_others_can_write_is_not_used(void **state_)
 {
 	char *image;
 
@@ -647,7 +647,7 @@ static void state_dir_is_the_second_place(void **state_)
 	assert_int_equal(log_has("level=warn"), 0);
 }
 
-static void no_place_is_told_and_nothing_else(void **state_)
+static void an_unwritable_image_is_only_logged(void **state_)
 {
 	block(in(models, "a"), "tokenizer.json.kvroute");
 	f.state_dir = "/nonexistent/kvroute";
@@ -657,7 +657,7 @@ static void no_place_is_told_and_nothing_else(void **state_)
 }
 
 /* Temporary files of killed processes are removed. */
-static void what_was_left_half_written_goes(void **state_)
+static void half_written_images_are_removed(void **state_)
 {
 	char left[128], lives[128];
 	int status;
@@ -718,7 +718,7 @@ int main(void)
 		T(models_share_what_they_have_in_common),
 		T(the_default_may_have_one),
 		T(text_mode_reads_nothing),
-		T(what_has_not_changed_is_kept),
+		T(unchanged_tokenizers_are_kept),
 		T(mistakes_are_named),
 		T(other_files_are_named),
 		T(a_tekken_has_no_template),
@@ -727,10 +727,10 @@ int main(void)
 		T(templates_are_found),
 		T(an_image_is_made_and_used),
 		T(a_bad_image_is_made_anew),
-		T(an_image_of_somebody_else_is_not_used),
+		T(an_image_that_others_can_write_is_not_used),
 		T(state_dir_is_the_second_place),
-		T(no_place_is_told_and_nothing_else),
-		T(what_was_left_half_written_goes),
+		T(an_unwritable_image_is_only_logged),
+		T(half_written_images_are_removed),
 		T(figures),
 	};
 

@@ -160,7 +160,7 @@ static enum serve_wait of_asked(struct overload *o, struct arrivals *a, usec now
 	return overload_judge(o, a, now, asked);
 }
 
-static void what_waits_in_the_sender_counts_in_a_backlog(void **state)
+static void wait_in_the_sender_counts_in_a_backlog(void **state)
 {
 	static const msec zeros[] = { 0, 1790000000000, (msec)1 << 49 };
 
@@ -183,7 +183,7 @@ static void what_waits_in_the_sender_counts_in_a_backlog(void **state)
 	}
 }
 
-static void a_sender_that_says_nonsense_or_nothing_before_is_not_refused(void **state)
+static void a_sender_without_valid_times_is_not_rejected(void **state)
 {
 	static const msec nonsense[] = { INT64_MIN, -2, -1, ASKED_MOST + 1, INT64_MAX };
 	struct overload o = rested();
@@ -580,8 +580,8 @@ int main(void)
 		cmocka_unit_test(verdict_by_age),
 		cmocka_unit_test(verdict_holds_until_it_rests),
 		cmocka_unit_test(age_alone_is_no_overload),
-		cmocka_unit_test(what_waits_in_the_sender_counts_in_a_backlog),
-		cmocka_unit_test(a_sender_that_says_nonsense_or_nothing_before_is_not_refused),
+		cmocka_unit_test(wait_in_the_sender_counts_in_a_backlog),
+		cmocka_unit_test(a_sender_without_valid_times_is_not_rejected),
 		cmocka_unit_test(a_clock_that_was_set_is_followed),
 		cmocka_unit_test(many_frames_without_a_rest_are_a_backlog),
 		cmocka_unit_test(a_thread_that_stood_still_does_not_move_the_distance),

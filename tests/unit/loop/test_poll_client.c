@@ -204,7 +204,7 @@ static void a_kept_connection_is_closed(void **state)
 	finish();
 }
 
-static void closed_as_it_is_asked(void **state)
+static void closed_during_a_request(void **state)
 {
 	start("127.0.0.1:0");
 	go(1);
@@ -223,7 +223,7 @@ static void closed_as_it_is_asked(void **state)
 	finish();
 }
 
-static void nobody_answers(void **state)
+static void peer_does_not_answer(void **state)
 {
 	usec began = clock_usec();
 
@@ -244,7 +244,7 @@ static void nobody_answers(void **state)
 }
 
 /* Six attempts, with pauses of at least 10, 20, 40, 80 and 160 ms. */
-static void nobody_is_there(void **state)
+static void no_peer_listens(void **state)
 {
 	usec began = clock_usec();
 
@@ -271,7 +271,7 @@ static void an_answer_that_makes_no_sense(void **state)
 	finish();
 }
 
-static void talk_without_being_asked(void **state)
+static void unrequested_bytes(void **state)
 {
 	start("127.0.0.1:0");
 	w.client.interval_ms = 60;
@@ -314,7 +314,7 @@ static void where_to_ask(void **state)
 	assert_int_equal(engine_url_parse("http://", &t, &e), -1);
 }
 
-static void what_a_reload_may_bring(void **state)
+static void ports_that_a_reload_may_use(void **state)
 {
 	struct engine_opts engines[2] = { { .metrics = "10.0.0.1:8000" },
 		{ .metrics = "http://10.0.0.2:8000/x" } };
@@ -347,13 +347,13 @@ int main(void)
 		cmocka_unit_test(a_connection_is_kept),
 		cmocka_unit_test(on_a_unix_socket_too),
 		cmocka_unit_test(a_kept_connection_is_closed),
-		cmocka_unit_test(closed_as_it_is_asked),
-		cmocka_unit_test(nobody_answers),
-		cmocka_unit_test(nobody_is_there),
+		cmocka_unit_test(closed_during_a_request),
+		cmocka_unit_test(peer_does_not_answer),
+		cmocka_unit_test(no_peer_listens),
 		cmocka_unit_test(an_answer_that_makes_no_sense),
-		cmocka_unit_test(talk_without_being_asked),
+		cmocka_unit_test(unrequested_bytes),
 		cmocka_unit_test(where_to_ask),
-		cmocka_unit_test(what_a_reload_may_bring),
+		cmocka_unit_test(ports_that_a_reload_may_use),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

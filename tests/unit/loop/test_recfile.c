@@ -104,7 +104,7 @@ static size_t lines_of(const char *name)
 	return n;
 }
 
-static void what_was_there_is_kept_once(void **state)
+static void the_previous_file_is_kept_once(void **state)
 {
 	struct stat st;
 
@@ -187,7 +187,7 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(what_was_there_is_kept_once),
+		T(the_previous_file_is_kept_once),
 		T(a_full_file_ends_it),
 		T(or_goes_on_in_a_new_one),
 		T(a_write_that_fails_ends_it),

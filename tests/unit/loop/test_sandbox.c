@@ -456,7 +456,7 @@ static int expect_mmap(void)
 	return rc == 0 && map_exec() == -1 ? 0 : -1;
 }
 
-static void refusals_are_counted_and_told(void **state)
+static void refusals_are_counted_and_logged(void **state)
 {
 	struct refused_told told = { 0 };
 	char text[2048] = "";
@@ -740,7 +740,7 @@ static void last_words_are_heard(void **state)
 	assert_non_null(strstr(text, "free"));
 }
 
-static void what_serving_needs_is_allowed(void **state)
+static void calls_of_serving_are_allowed(void **state)
 {
 	uint64_t before;
 	int status;
@@ -855,7 +855,7 @@ static int raw_packets(void) { return socket(AF_PACKET, SOCK_RAW, 0); }
 static int binds_ports(void) { errno = 0; return sandbox_binds_ports(&w.box) ? -1 : 0; }
 
 /* Connections are allowed only as far as the configuration needs them. */
-static void who_may_be_asked(void **state)
+static void allowed_connections(void **state)
 {
 	if (no_sandbox())
 		skip();
@@ -904,7 +904,7 @@ static void each_layer_does_its_part(void **state)
 }
 
 /* The self-test can fail. */
-static void the_self_test_sees_what_is_open(void **state)
+static void the_self_test_detects_open_calls(void **state)
 {
 	usec start;
 	int status;
@@ -1060,14 +1060,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_refused),
-		cmocka_unit_test(refusals_are_counted_and_told),
+		cmocka_unit_test(refusals_are_counted_and_logged),
 		cmocka_unit_test(descriptors_come_from_the_opener_only),
 		cmocka_unit_test(some_calls_end_the_process),
-		cmocka_unit_test(what_serving_needs_is_allowed),
+		cmocka_unit_test(calls_of_serving_are_allowed),
 		cmocka_unit_test(last_words_are_heard),
 		cmocka_unit_test(each_layer_does_its_part),
-		cmocka_unit_test(who_may_be_asked),
-		cmocka_unit_test(the_self_test_sees_what_is_open),
+		cmocka_unit_test(allowed_connections),
+		cmocka_unit_test(the_self_test_detects_open_calls),
 		cmocka_unit_test(the_opener_only_opens_for_reading),
 		cmocka_unit_test(the_opener_makes_only_snapshots),
 	};

@@ -100,7 +100,7 @@ static void version_1(void **state)
 	bound(64, "/memory/docker/abc/memory.limit_in_bytes)");
 }
 
-static void nonsense_bounds_nothing(void **state)
+static void invalid_limits_are_ignored(void **state)
 {
 	put("proc/self/cgroup", "\n:\n::\nx\n0::\n4:memory\n4:memory:\n0::////\n");
 	put("proc/meminfo", "MemAvailable:\nSwapFree: x kB\n");
@@ -117,7 +117,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(version_2, begin, end),
 		cmocka_unit_test_setup_teardown(version_2_in_a_container, begin, end),
 		cmocka_unit_test_setup_teardown(version_1, begin, end),
-		cmocka_unit_test_setup_teardown(nonsense_bounds_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(invalid_limits_are_ignored, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

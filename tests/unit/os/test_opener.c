@@ -121,7 +121,7 @@ static void expect(const char *text)
 	expect_fd(opener_open(&o), text);
 }
 
-static void opens_what_is_there_now(void **state)
+static void opens_the_current_file(void **state)
 {
 	usec start = clock_usec();
 	int i;
@@ -191,7 +191,7 @@ static void hanging_is_given_up(void **state)
 	expect("three");	/* and not the late answer, which is "two" */
 }
 
-static void gone_is_told(void **state)
+static void a_dead_opener_is_reported(void **state)
 {
 	expect("one");
 	assert_int_equal(kill(child, SIGKILL), 0);
@@ -385,7 +385,7 @@ static void raw_questions(void **state)
 	assert_int_equal(opener_open(&o), -ESRCH);
 }
 
-static void holds_nothing_else(void **state)
+static void has_no_other_descriptor(void **state)
 {
 	expect("one");
 	assert_holds_nothing();
@@ -501,7 +501,7 @@ int main(void)
 {
 #define T(f)	cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(opens_what_is_there_now),
+		T(opens_the_current_file),
 		T(a_pipe_does_not_hold_it),
 		T(signals_do_not_end_it),
 		T(snapshots_are_made),
@@ -511,8 +511,8 @@ int main(void)
 		T(nothing_else_is_opened),
 		T(raw_questions),
 		T(hanging_is_given_up),
-		T(gone_is_told),
-		T(holds_nothing_else),
+		T(a_dead_opener_is_reported),
+		T(has_no_other_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

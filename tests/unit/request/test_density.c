@@ -8,7 +8,7 @@
 #include "agent/request/density.h"
 #include "agent/request/space.h"
 
-static void what_is_not_known_is_four_bytes_a_token(void **state)
+static void unknown_models_have_four_bytes_a_token(void **state)
 {
 	struct density d = { 0 };
 
@@ -70,7 +70,7 @@ static void there_is_room_for_so_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_not_known_is_four_bytes_a_token),
+		cmocka_unit_test(unknown_models_have_four_bytes_a_token),
 		cmocka_unit_test(each_model_has_its_own),
 		cmocka_unit_test(it_follows_and_has_bounds),
 		cmocka_unit_test(there_is_room_for_so_many),

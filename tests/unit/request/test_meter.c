@@ -45,7 +45,7 @@ static void shares_are_fair(void **state)
 	}
 }
 
-static void what_was_used_is_forgotten(void **state)
+static void used_steps_are_forgotten(void **state)
 {
 	msec now = METER_KNOWN_MS + 1;
 
@@ -114,7 +114,7 @@ static void places_are_kept(void **state)
 
 /* All places are held by names with a request every ten seconds, during a flood of new names. A new
  * name with two requests a second is known after 15 s. */
-static void who_asks_more_gets_a_place(void **state)
+static void the_more_active_name_gets_a_place(void **state)
 {
 	uint64_t invented = 1u << 20;
 	msec now = 1, known = 0;
@@ -162,10 +162,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(shares_are_fair, start),
-		cmocka_unit_test_setup(what_was_used_is_forgotten, start),
+		cmocka_unit_test_setup(used_steps_are_forgotten, start),
 		cmocka_unit_test_setup(inventing_tenants_does_not_help, start),
 		cmocka_unit_test_setup(places_are_kept, start),
-		cmocka_unit_test_setup(who_asks_more_gets_a_place, start),
+		cmocka_unit_test_setup(the_more_active_name_gets_a_place, start),
 		cmocka_unit_test_setup(named_tenants_have_an_account, start),
 		cmocka_unit_test_setup(time_that_goes_back, start),
 	};

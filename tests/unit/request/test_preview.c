@@ -62,7 +62,7 @@ static struct request_preview read_body(struct reader *r, const char *tenant, st
 	return v;
 }
 
-static void bodies_and_what_they_are(void **state)
+static void bodies_and_their_pages(void **state)
 {
 	static const struct {
 		const char *body;
@@ -120,7 +120,7 @@ static void nothing_is_stored(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bodies_and_what_they_are, start, end),
+		cmocka_unit_test_setup_teardown(bodies_and_their_pages, start, end),
 		cmocka_unit_test_setup_teardown(tenants_are_apart_where_the_pool_says_so, start, end),
 		cmocka_unit_test_setup_teardown(nothing_is_stored, start, end),
 	};

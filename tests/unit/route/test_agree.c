@@ -147,7 +147,7 @@ static void places_are_bounded(void **state)
 	free(a);
 }
 
-static void told_once_an_hour(void **state)
+static void logged_once_an_hour(void **state)
 {
 	struct agree *a = with_model();
 	struct agree_news n;
@@ -313,7 +313,7 @@ static void mode_is(struct world *w, const char *want)
 	assert_string_equal(s.text, want);
 }
 
-static void a_tenant_loses_a_kind_and_nobody_else_does(void **state)
+static void only_the_tenant_loses_the_kind(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL), *t2;
 	struct route_disagreement d;
@@ -394,9 +394,9 @@ int main(void)
 		cmocka_unit_test(only_its_kind_and_its_tenant),
 		cmocka_unit_test(it_is_tried_again),
 		cmocka_unit_test(places_are_bounded),
-		cmocka_unit_test(told_once_an_hour),
+		cmocka_unit_test(logged_once_an_hour),
 		cmocka_unit_test(kinds),
-		cmocka_unit_test(a_tenant_loses_a_kind_and_nobody_else_does),
+		cmocka_unit_test(only_the_tenant_loses_the_kind),
 		cmocka_unit_test(one_that_agrees_stays),
 	};
 

@@ -18,7 +18,7 @@ static uint32_t tokens(const struct answer_size *a, int64_t bytes, int64_t told,
 	return answer_tokens(a, &f, whole);
 }
 
-static void as_told_else_by_bytes(void **state)
+static void reported_else_by_bytes(void **state)
 {
 	struct answer_size a = { 0 };
 
@@ -174,7 +174,7 @@ static void vectors_are_no_tokens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_told_else_by_bytes),
+		cmocka_unit_test(reported_else_by_bytes),
 		cmocka_unit_test(bytes_of_a_token_are_learned),
 		cmocka_unit_test(bytes_of_an_event_are_learned),
 		cmocka_unit_test(an_estimate_takes_its_time),

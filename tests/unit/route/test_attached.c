@@ -300,7 +300,7 @@ static bool not_a_line(struct world *w, unsigned i, struct fact *f)
 	return true;
 }
 
-static void what_each_fault_is_named(void **state)
+static void each_fault_has_its_problem(void **state)
 {
 	static const struct fault faults[] = {
 		{ "", NULL, NULL },
@@ -417,7 +417,7 @@ static void a_mixed_day_has_none(void **state)
 }
 
 /* HAProxy kept lines while no agent ran: they come all at once, for requests that no agent saw. */
-static void lines_of_before_the_start_say_nothing(void **state)
+static void lines_from_before_the_start_are_ignored(void **state)
 {
 	static const struct fault sound = { "", NULL, NULL };
 	struct world w;
@@ -653,7 +653,7 @@ static void of_one_tenant_it_takes_longer(void **state)
 	world_end(&w);
 }
 
-static void models_that_nobody_asks_for(void **state)
+static void models_without_requests(void **state)
 {
 	static const struct { const char *models[2], *want; } cases[] = {
 		{ { "llama", NULL }, "model_unasked@" },
@@ -739,10 +739,10 @@ static void errors_are_counted_by_code(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_each_fault_is_named),
+		cmocka_unit_test(each_fault_has_its_problem),
 		cmocka_unit_test(each_ends_when_it_is_mended),
 		cmocka_unit_test(a_mixed_day_has_none),
-		cmocka_unit_test(lines_of_before_the_start_say_nothing),
+		cmocka_unit_test(lines_from_before_the_start_are_ignored),
 		cmocka_unit_test(an_outage_that_is_over_is_none),
 		cmocka_unit_test(invented_backends_hide_no_pool),
 		cmocka_unit_test(an_agent_in_reserve_has_none),
@@ -752,7 +752,7 @@ int main(void)
 		cmocka_unit_test(lines_without_json_are_named),
 		cmocka_unit_test(a_row_of_a_server_that_load_does_not_name),
 		cmocka_unit_test(no_load_is_none_with_stats),
-		cmocka_unit_test(models_that_nobody_asks_for),
+		cmocka_unit_test(models_without_requests),
 		cmocka_unit_test(of_one_tenant_it_takes_longer),
 		cmocka_unit_test(strange_bytes_are_named),
 		cmocka_unit_test(lines_that_have_no_uid),

@@ -107,7 +107,7 @@ static void the_next_turn_is_cached(void **state)
 	tok_unref(t);
 }
 
-static void what_the_engine_refuses_has_no_server(void **state)
+static void invalid_roles_have_no_server(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	struct route_stats st;
@@ -127,7 +127,7 @@ static void what_the_engine_refuses_has_no_server(void **state)
 	tok_unref(t);
 }
 
-static void what_is_not_known_stays_text(void **state)
+static void unsupported_parts_stay_text(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	struct route_stats st;
@@ -316,8 +316,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_are_those_of_the_text),
 		cmocka_unit_test(the_next_turn_is_cached),
-		cmocka_unit_test(what_the_engine_refuses_has_no_server),
-		cmocka_unit_test(what_is_not_known_stays_text),
+		cmocka_unit_test(invalid_roles_have_no_server),
+		cmocka_unit_test(unsupported_parts_stay_text),
 		cmocka_unit_test(in_slices),
 		cmocka_unit_test(cut),
 		cmocka_unit_test(cut_where_the_front_may_change),

@@ -114,7 +114,7 @@ static void no_server_is_a_decision_too(void **state)
 	world_end(&w);
 }
 
-static void facts_say_what_became_of_it(void **state)
+static void facts_give_the_outcome(void **state)
 {
 	struct decision x;
 	struct fact f;
@@ -307,7 +307,7 @@ static void uids_count_while_facts_do(void **state)
 /* ---- blocks -------------------------------------------------------------------------------- */
 
 /* Ten pages of 16 tokens a turn, 32 a block: "abcdefgh" has three blocks. */
-static void blocks_tell_who_starts_alike(void **state)
+static void blocks_show_common_beginnings(void **state)
 {
 	static uint32_t a[DECISION_BLOCKS_MAX], b[DECISION_BLOCKS_MAX], c[DECISION_BLOCKS_MAX];
 	struct decision x, y, z;
@@ -373,7 +373,7 @@ static void set_mode(struct world *w, enum pool_mode m)
 	assert_int_equal(route_reconfigure(w->r, &w->o), 0);
 }
 
-static void shadow_names_nobody_and_follows_what_happened(void **state)
+static void shadow_names_no_server_and_follows_facts(void **state)
 {
 	struct decision x;
 	struct world w;
@@ -572,7 +572,7 @@ static void the_acting_rule_regrets(void **state)
 
 /* A compared rule with its own memory learns where requests really went. It keeps the memory over a
  * reload that does not change the rule. */
-static void a_compared_memory_follows_what_happened(void **state)
+static void a_compared_memory_follows_facts(void **state)
 {
 	struct decision x;
 	struct world w;
@@ -594,7 +594,7 @@ static void a_compared_memory_follows_what_happened(void **state)
 }
 
 /* Compared rules do not affect decisions. A reload keeps the figures of rules that stay. */
-static void looking_on_changes_nothing(void **state)
+static void comparing_changes_no_decision(void **state)
 {
 	struct world w, v;
 	char uid[8];
@@ -631,7 +631,7 @@ int main(void)
 		cmocka_unit_test(a_record_has_all),
 		cmocka_unit_test(of_many_candidates_the_cheapest),
 		cmocka_unit_test(no_server_is_a_decision_too),
-		cmocka_unit_test(facts_say_what_became_of_it),
+		cmocka_unit_test(facts_give_the_outcome),
 		cmocka_unit_test(the_oldest_goes),
 		cmocka_unit_test(none_are_kept),
 		cmocka_unit_test(a_request_has_one_record),
@@ -639,16 +639,16 @@ int main(void)
 		cmocka_unit_test(a_long_uid_is_cut),
 		cmocka_unit_test(a_server_that_has_gone),
 		cmocka_unit_test(uids_count_while_facts_do),
-		cmocka_unit_test(blocks_tell_who_starts_alike),
+		cmocka_unit_test(blocks_show_common_beginnings),
 		cmocka_unit_test(blocks_end_with_the_process),
 		cmocka_unit_test(blocks_written_over_are_gone),
-		cmocka_unit_test(shadow_names_nobody_and_follows_what_happened),
+		cmocka_unit_test(shadow_names_no_server_and_follows_facts),
 		cmocka_unit_test(shadow_without_facts_learns_nothing),
 		cmocka_unit_test(off_does_not_look),
 		cmocka_unit_test(compared_rules_differ),
 		cmocka_unit_test(the_acting_rule_regrets),
-		cmocka_unit_test(a_compared_memory_follows_what_happened),
-		cmocka_unit_test(looking_on_changes_nothing),
+		cmocka_unit_test(a_compared_memory_follows_facts),
+		cmocka_unit_test(comparing_changes_no_decision),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -211,7 +211,7 @@ static void it_counts_once_and_teaches(void **state)
 }
 
 /* The end of an answer is evicted before its prompt, and then it is not expected any more. */
-static void what_was_evicted_is_not_expected(void **state)
+static void evicted_pages_are_not_expected(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	uint32_t answer = n_ids_of(t, ANSWER), tokens, words = 1000, held;
@@ -343,7 +343,7 @@ static void body_of(char *out, size_t cap, const struct talk_so_far *t, const ch
 }
 
 /* 320 requests of a real vLLM, one after the other: its cached tokens, and those expected. */
-static void as_a_real_engine_said(void **state)
+static void equals_a_real_engine(void **state)
 {
 	static char line[1 << 20], body[1 << 20];
 	unsigned equal = 0, low = 0, high = 0, all = 0, turns = 0, equal_turns = 0;
@@ -352,7 +352,7 @@ static void as_a_real_engine_said(void **state)
 	char uid[16];
 
 	if (f == NULL) {
-		printf("skipped: as_a_real_engine_said: %s: %s\n", TRUTH, strerror(errno));
+		printf("skipped: equals_a_real_engine: %s: %s\n", TRUTH, strerror(errno));
 		return;
 	}
 	token_world(&w, NULL, BLOCK);
@@ -397,10 +397,10 @@ int main(void)
 		cmocka_unit_test(only_at_the_server_that_answered),
 		cmocka_unit_test(a_short_answer_after_any_tail),
 		cmocka_unit_test(it_counts_once_and_teaches),
-		cmocka_unit_test(what_was_evicted_is_not_expected),
+		cmocka_unit_test(evicted_pages_are_not_expected),
 		cmocka_unit_test(text_that_was_generated),
 		cmocka_unit_test(a_text_that_goes_on),
-		cmocka_unit_test(as_a_real_engine_said),
+		cmocka_unit_test(equals_a_real_engine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

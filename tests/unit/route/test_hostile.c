@@ -181,7 +181,7 @@ static void matches_share_one_budget(void **state)
 }
 
 /* Ids made before the work runs out are the beginning of all ids. */
-static void what_is_known_is_exact(void **state)
+static void known_ids_are_exact(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	struct request_preview v;
@@ -285,7 +285,7 @@ static void hostile_slices_are_bounded(void **state)
 
 /* All slices together may cost twice as much as a body; each but the last takes half of the rest,
  * so that the last has some. */
-static void a_slice_takes_half_of_what_is_left(void **state)
+static void a_slice_takes_half_of_the_rest(void **state)
 {
 	struct tok *t = tok_with(NULL, NULL);
 	uint64_t left = 2 * (uint64_t)ROUTE_WORK_FULL;
@@ -363,10 +363,10 @@ int main(void)
 		cmocka_unit_test(no_body_takes_more_than_it_may),
 		cmocka_unit_test(nor_by_harmony),
 		cmocka_unit_test(matches_share_one_budget),
-		cmocka_unit_test(what_is_known_is_exact),
+		cmocka_unit_test(known_ids_are_exact),
 		cmocka_unit_test(slices_cost_little_more_than_the_body),
 		cmocka_unit_test(hostile_slices_are_bounded),
-		cmocka_unit_test(a_slice_takes_half_of_what_is_left),
+		cmocka_unit_test(a_slice_takes_half_of_the_rest),
 		cmocka_unit_test(a_tenant_has_its_share),
 	};
 

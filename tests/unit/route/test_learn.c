@@ -16,7 +16,7 @@ static uint32_t held(struct world *w, const char *turns)
 
 /* ---- a claim is kept or taken back -------------------------------------------------------- */
 
-static void what_becomes_of_a_claim(void **state)
+static void claims_are_kept_or_removed(void **state)
 {
 	static const struct {
 		const char *name;
@@ -187,7 +187,7 @@ static void served_by_a_stranger(void **state)
 	world_end(&w);
 }
 
-static void facts_of_nobody(void **state)
+static void facts_of_unknown_requests(void **state)
 {
 	struct world w;
 
@@ -303,7 +303,7 @@ static void a_late_log_line_costs_no_other(void **state)
 	world_end(&w);
 }
 
-static void what_is_not_connected_yet_is_not_gone(void **state)
+static void unconnected_requests_are_not_closed(void **state)
 {
 	struct world w;
 
@@ -440,7 +440,7 @@ static void a_process_that_others_outlive(void **state)
 }
 
 /* A long request is not closed as long as its process sends others. */
-static void a_process_that_speaks_keeps_its_own(void **state)
+static void an_active_process_keeps_its_requests(void **state)
 {
 	struct world w;
 
@@ -624,7 +624,7 @@ static void a_server_out_of_the_load_strings(void **state)
 }
 
 /* Without load strings no server is taken for gone. */
-static void silence_drops_nobody(void **state)
+static void silence_removes_no_server(void **state)
 {
 	struct world w;
 
@@ -665,29 +665,29 @@ static void a_server_with_requests_open_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_becomes_of_a_claim),
+		cmocka_unit_test(claims_are_kept_or_removed),
 		cmocka_unit_test(a_failure_takes_only_its_own),
 		cmocka_unit_test(redispatched),
 		cmocka_unit_test(moved_goes_last_by_load_and_in_turn_by_age),
 		cmocka_unit_test(served_by_a_stranger),
-		cmocka_unit_test(facts_of_nobody),
+		cmocka_unit_test(facts_of_unknown_requests),
 		cmocka_unit_test(one_uid_is_one_request),
 		cmocka_unit_test(without_uid_each_is_its_own),
 		cmocka_unit_test(load_closes_the_oldest),
 		cmocka_unit_test(a_late_log_line_costs_no_other),
-		cmocka_unit_test(what_is_not_connected_yet_is_not_gone),
+		cmocka_unit_test(unconnected_requests_are_not_closed),
 		cmocka_unit_test(a_long_answer_beside_a_quick_client),
 		cmocka_unit_test(each_haproxy_counts_its_own),
 		cmocka_unit_test(ten_minutes),
 		cmocka_unit_test(a_process_that_others_outlive),
-		cmocka_unit_test(a_process_that_speaks_keeps_its_own),
+		cmocka_unit_test(an_active_process_keeps_its_requests),
 		cmocka_unit_test(a_shared_slot_is_not_closed_by_load),
 		cmocka_unit_test(many_at_once_take_several_ticks),
 		cmocka_unit_test(the_ledger_has_room_for_so_many),
 		cmocka_unit_test(facts_step_up_and_down),
 		cmocka_unit_test(waiting_work),
 		cmocka_unit_test(a_server_out_of_the_load_strings),
-		cmocka_unit_test(silence_drops_nobody),
+		cmocka_unit_test(silence_removes_no_server),
 		cmocka_unit_test(a_server_with_requests_open_stays),
 	};
 

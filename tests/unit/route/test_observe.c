@@ -38,7 +38,7 @@ static const struct {
 };
 
 /* The load string reports the server as up for the whole time that the row is valid. */
-static void what_load_cannot_say(void **state)
+static void rows_override_load_strings(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
@@ -60,7 +60,7 @@ static void what_load_cannot_say(void **state)
 	}
 }
 
-static void nobody_is_left(void **state)
+static void no_server_is_left(void **state)
 {
 	struct world w;
 
@@ -207,7 +207,7 @@ static void several_processes_add_up(void **state)
 }
 
 /* Without log feed and load string, requests that HAProxy has ended still leave the ledger. */
-static void ends_that_nobody_reports(void **state)
+static void unreported_ends(void **state)
 {
 	struct world w;
 
@@ -357,7 +357,7 @@ static void an_engine_is_forgotten(void **state)
 	world_end(&w);
 }
 
-static void what_a_rule_may_look_at(void **state)
+static void inputs_of_a_rule(void **state)
 {
 	struct engine_report e = report(3, 8, 0), none = report(-1, -1, 0);
 	struct world w;
@@ -455,7 +455,7 @@ static void adapters(void **state)
 	world_end(&w);
 }
 
-static void nobody_we_know(void **state)
+static void unknown_names(void **state)
 {
 	struct engine_report e = report(1, 1, 1);
 	struct world w;
@@ -474,21 +474,21 @@ static void nobody_we_know(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_load_cannot_say),
-		cmocka_unit_test(nobody_is_left),
+		cmocka_unit_test(rows_override_load_strings),
+		cmocka_unit_test(no_server_is_left),
 		cmocka_unit_test(without_a_load_string),
 		cmocka_unit_test(a_pool_that_is_named),
 		cmocka_unit_test(many_servers),
 		cmocka_unit_test(a_body_in_slices),
 		cmocka_unit_test(several_processes_add_up),
-		cmocka_unit_test(ends_that_nobody_reports),
+		cmocka_unit_test(unreported_ends),
 		cmocka_unit_test(a_server_that_rows_leave_out_is_gone),
 		cmocka_unit_test(a_capacity_is_learned),
 		cmocka_unit_test(an_engine_is_forgotten),
-		cmocka_unit_test(what_a_rule_may_look_at),
+		cmocka_unit_test(inputs_of_a_rule),
 		cmocka_unit_test(requests_from_elsewhere),
 		cmocka_unit_test(adapters),
-		cmocka_unit_test(nobody_we_know),
+		cmocka_unit_test(unknown_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void little_estimates_have_a_floor(void **state)
 	outcomes_free(o);
 }
 
-static void what_does_not_count(void **state)
+static void requests_that_do_not_count(void **state)
 {
 	struct outcomes *o = outcomes_new();
 	struct outcome_guess a = guess(1, 0.1), b = guess(SERVER_NONE, 0);
@@ -238,7 +238,7 @@ int main(void)
 		cmocka_unit_test(estimates_are_corrected),
 		cmocka_unit_test(the_error_covers_chance),
 		cmocka_unit_test(little_estimates_have_a_floor),
-		cmocka_unit_test(what_does_not_count),
+		cmocka_unit_test(requests_that_do_not_count),
 		cmocka_unit_test(first_tokens_judge_rules),
 		cmocka_unit_test(headers_judge_rules),
 		cmocka_unit_test(headers_do_not_beside_first_tokens),

@@ -131,7 +131,7 @@ static void two_of_few_are_an_accident(void **state)
 	end(&s);
 }
 
-static void one_bad_window_is_none_where_two_are_asked(void **state)
+static void one_bad_window_of_two_is_not_enough(void **state)
 {
 	struct story s;
 
@@ -143,7 +143,7 @@ static void one_bad_window_is_none_where_two_are_asked(void **state)
 	end(&s);
 }
 
-static void what_is_certain_begins_with_the_third(void **state)
+static void certain_problems_begin_with_the_third(void **state)
 {
 	struct story s;
 
@@ -163,7 +163,7 @@ static void what_is_certain_begins_with_the_third(void **state)
 
 /* ---- lasts ---------------------------------------------------------------------------------- */
 
-static void said_once_an_hour_while_it_lasts(void **state)
+static void logged_once_an_hour_while_it_lasts(void **state)
 {
 	struct story s;
 	unsigned lines = 0;
@@ -188,7 +188,7 @@ static void near_its_bound_it_does_not_come_and_go(void **state)
 	end(&s);
 }
 
-static void one_that_comes_and_goes_is_said_once_an_hour(void **state)
+static void an_intermittent_problem_is_logged_once_an_hour(void **state)
 {
 	struct story s;
 	unsigned lines = 0;
@@ -227,7 +227,7 @@ static void ends_with_good_windows(void **state)
 }
 
 /* A night without requests is no evidence, but the problem of a removed pool must end. */
-static void ends_when_nothing_bad_is_seen_for_long(void **state)
+static void ends_after_a_long_time_without_evidence(void **state)
 {
 	struct story s;
 
@@ -352,7 +352,7 @@ static void backends_of_log_lines_leave_room_for_pools(void **state)
 	end(&s);
 }
 
-static void several_are_said_one_by_one(void **state)
+static void several_are_logged_one_by_one(void **state)
 {
 	struct story s;
 
@@ -445,18 +445,18 @@ int main(void)
 		cmocka_unit_test(not_before_there_are_requests_enough),
 		cmocka_unit_test(not_below_its_share),
 		cmocka_unit_test(two_of_few_are_an_accident),
-		cmocka_unit_test(one_bad_window_is_none_where_two_are_asked),
-		cmocka_unit_test(what_is_certain_begins_with_the_third),
-		cmocka_unit_test(said_once_an_hour_while_it_lasts),
+		cmocka_unit_test(one_bad_window_of_two_is_not_enough),
+		cmocka_unit_test(certain_problems_begin_with_the_third),
+		cmocka_unit_test(logged_once_an_hour_while_it_lasts),
 		cmocka_unit_test(near_its_bound_it_does_not_come_and_go),
-		cmocka_unit_test(one_that_comes_and_goes_is_said_once_an_hour),
+		cmocka_unit_test(an_intermittent_problem_is_logged_once_an_hour),
 		cmocka_unit_test(ends_with_good_windows),
-		cmocka_unit_test(ends_when_nothing_bad_is_seen_for_long),
+		cmocka_unit_test(ends_after_a_long_time_without_evidence),
 		cmocka_unit_test(lines_that_are_owed),
 		cmocka_unit_test(the_first_line_ends_it),
 		cmocka_unit_test(names_are_cut_and_pools_bounded),
 		cmocka_unit_test(backends_of_log_lines_leave_room_for_pools),
-		cmocka_unit_test(several_are_said_one_by_one),
+		cmocka_unit_test(several_are_logged_one_by_one),
 		cmocka_unit_test(a_feed_is_settled_after_a_window),
 		cmocka_unit_test(every_problem_is_in_the_manual),
 		cmocka_unit_test(every_error_of_haproxy_is_in_the_manual),

@@ -117,7 +117,7 @@ static void an_inferred_capacity_outlives_the_agent(void **state)
 }
 
 /* The part after the name is used only if it is valid. */
-static void nothing_learned_is_nothing_kept(void **state)
+static void too_few_answers_are_not_stored(void **state)
 {
 	struct world w, next;
 	struct bytes b;
@@ -139,7 +139,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_learned_rate_outlives_the_agent),
 		cmocka_unit_test(an_inferred_capacity_outlives_the_agent),
-		cmocka_unit_test(nothing_learned_is_nothing_kept),
+		cmocka_unit_test(too_few_answers_are_not_stored),
 	};
 
 	return cmocka_run_group_tests_name("route restart", tests, NULL, NULL);

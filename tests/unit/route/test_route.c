@@ -12,7 +12,7 @@ static unsigned number_of(struct span server)
 
 /* ---- no server named ---------------------------------------------------------------------- */
 
-static void nobody_is_named(void **state)
+static void no_server_is_named(void **state)
 {
 	static const char good[] =
 	    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
@@ -56,7 +56,7 @@ static void nobody_is_named(void **state)
 }
 
 /* Every argument may be missing: no bytes, no pointer. */
-static void nothing_at_all(void **state)
+static void no_arguments(void **state)
 {
 	struct route_request q = { .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
 	struct world w;
@@ -640,7 +640,7 @@ static void pools_and_servers_are_bounded(void **state)
 /* ---- preview ------------------------------------------------------------------------------ */
 
 /* A preview has the keys that a request uses: its claim is found under them. */
-static void preview_is_what_decide_uses(void **state)
+static void preview_equals_decide(void **state)
 {
 	static const char *const bodies[] = {
 		"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be good\"},"
@@ -709,8 +709,8 @@ static void preview_keeps_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_is_named),
-		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(no_server_is_named),
+		cmocka_unit_test(no_arguments),
 		cmocka_unit_test(cold_prompts_spread),
 		cmocka_unit_test(the_second_turn_follows_the_first),
 		cmocka_unit_test(two_conversations_stay_apart),
@@ -729,7 +729,7 @@ int main(void)
 		cmocka_unit_test(cut_token_ids),
 		cmocka_unit_test(new_options_keep_the_index),
 		cmocka_unit_test(pools_and_servers_are_bounded),
-		cmocka_unit_test(preview_is_what_decide_uses),
+		cmocka_unit_test(preview_equals_decide),
 		cmocka_unit_test(preview_keeps_nothing),
 	};
 

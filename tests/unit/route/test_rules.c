@@ -104,7 +104,7 @@ static void the_last_turn_reaches_its_rule(void **state)
 }
 
 /* A server that is in no load string answers at once: no known server looks fast from that. */
-static void whom_nobody_knows_teaches_no_rule(void **state)
+static void unknown_servers_teach_no_rule(void **state)
 {
 	static uint32_t rates[SERVERS_MAX];
 	struct world w;
@@ -137,7 +137,7 @@ int main(void)
 		cmocka_unit_test(sessions_reach_their_rules),
 		cmocka_unit_test(tenants_do_not_share_sessions),
 		cmocka_unit_test(the_last_turn_reaches_its_rule),
-		cmocka_unit_test(whom_nobody_knows_teaches_no_rule),
+		cmocka_unit_test(unknown_servers_teach_no_rule),
 	};
 
 	return cmocka_run_group_tests_name("route rules", tests, NULL, NULL);

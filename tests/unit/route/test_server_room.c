@@ -231,7 +231,7 @@ static uint64_t output(struct world *w, server_id id)
 	return index_server_output(w->r->index, id) / (16 * ROOM_OF_TOKEN);
 }
 
-static void what_was_generated_takes_room(void **state)
+static void generated_tokens_take_room(void **state)
 {
 	server_id id;
 	struct world w;
@@ -386,7 +386,7 @@ int main(void)
 		cmocka_unit_test(a_pool_has_its_own_order),
 		cmocka_unit_test(a_priority_keeps_a_prompt),
 		cmocka_unit_test(the_published_sweep),
-		cmocka_unit_test(what_was_generated_takes_room),
+		cmocka_unit_test(generated_tokens_take_room),
 		cmocka_unit_test(an_id_leaves_in_steps),
 		cmocka_unit_test(tenants_keep_their_numbers),
 		cmocka_unit_test(a_floor_holds),

@@ -224,7 +224,7 @@ static uint64_t kv_tokens(const struct world *w, uint64_t *all)
 	return sum;
 }
 
-static void what_is_in_common_fills_no_cache(void **state)
+static void common_prefixes_count_once(void **state)
 {
 	struct world w;
 	uint64_t all, sum;
@@ -281,7 +281,7 @@ int main(void)
 		cmocka_unit_test(a_popular_prefix_is_copied),
 		cmocka_unit_test(one_that_is_not_popular_is_not),
 		cmocka_unit_test(a_copy_must_serve_three),
-		cmocka_unit_test(what_is_in_common_fills_no_cache),
+		cmocka_unit_test(common_prefixes_count_once),
 		cmocka_unit_test(a_conversation_stays),
 	};
 

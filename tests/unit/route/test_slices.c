@@ -274,7 +274,7 @@ static void counted_once(void **state)
 
 /* ---- errors ---------------------------------------------------------------------- */
 
-static void a_slice_nobody_waits_for_changes_nothing(void **state)
+static void an_unexpected_slice_changes_nothing(void **state)
 {
 	struct world w;
 
@@ -564,7 +564,7 @@ static void a_model_from_elsewhere(void **state)
 }
 
 /* A request without a body is no cut body. */
-static void nothing_is_not_cut(void **state)
+static void an_empty_body_is_not_cut(void **state)
 {
 	struct world w;
 
@@ -590,7 +590,7 @@ int main(void)
 		cmocka_unit_test(counted_once),
 		cmocka_unit_test(enough_is_enough),
 		cmocka_unit_test(the_visible_part_is_not_all),
-		cmocka_unit_test(a_slice_nobody_waits_for_changes_nothing),
+		cmocka_unit_test(an_unexpected_slice_changes_nothing),
 		cmocka_unit_test(a_slice_that_comes_twice),
 		cmocka_unit_test(a_uid_that_starts_anew),
 		cmocka_unit_test(a_fact_ends_the_waiting),
@@ -600,7 +600,7 @@ int main(void)
 		cmocka_unit_test(a_remembered_head_stands_in),
 		cmocka_unit_test(a_salted_body_lends_no_head),
 		cmocka_unit_test(a_model_from_elsewhere),
-		cmocka_unit_test(nothing_is_not_cut),
+		cmocka_unit_test(an_empty_body_is_not_cut),
 	};
 
 	return cmocka_run_group_tests_name("route slices", tests, NULL, NULL);

@@ -143,7 +143,7 @@ static double measure(bool isolate, unsigned n, unsigned cached[2], double media
 	return a;
 }
 
-static void times_tell_nothing(void **state)
+static void times_reveal_nothing(void **state)
 {
 	bool all = getenv("LONG") != NULL;
 	unsigned n = all ? 100000 : SHORT, cached[2];
@@ -194,7 +194,7 @@ static void it_would_be_seen(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(times_tell_nothing),
+		cmocka_unit_test(times_reveal_nothing),
 		cmocka_unit_test(it_would_be_seen),
 	};
 

@@ -156,7 +156,7 @@ static void words_that_wait_are_counted(void **state)
 }
 
 /* Text is kept only if a model needs it and the API has any. */
-static void words_are_kept_where_they_are_asked_for(void **state)
+static void text_is_kept_for_models_that_need_it(void **state)
 {
 	struct world w;
 
@@ -433,7 +433,7 @@ static void a_thread_ends_between_slices(void **state)
 }
 
 /* A body cut after its prompt has a whole prompt: its length and its last token are known. */
-static void a_body_cut_behind_its_prompt(void **state)
+static void a_body_cut_after_its_prompt(void **state)
 {
 	struct route_stats before, after;
 	struct world w;
@@ -751,7 +751,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_two_sizes_never_meet),
 		cmocka_unit_test(ids_in_slices),
 		cmocka_unit_test(words_that_wait_are_counted),
-		cmocka_unit_test(words_are_kept_where_they_are_asked_for),
+		cmocka_unit_test(text_is_kept_for_models_that_need_it),
 		cmocka_unit_test(text_has_the_pages_of_its_ids),
 		cmocka_unit_test(ids_and_their_text_share_pages),
 		cmocka_unit_test(a_batch_of_texts_is_a_batch_of_ids),
@@ -762,7 +762,7 @@ int main(void)
 		cmocka_unit_test(slices_end_in_the_same_ids),
 		cmocka_unit_test(byte_by_byte),
 		cmocka_unit_test(a_thread_ends_between_slices),
-		cmocka_unit_test(a_body_cut_behind_its_prompt),
+		cmocka_unit_test(a_body_cut_after_its_prompt),
 		cmocka_unit_test(a_reload_between_slices),
 		cmocka_unit_test(a_conversation_that_grows_is_encoded_once),
 		cmocka_unit_test(tenants_have_segments_of_their_own),

@@ -101,7 +101,7 @@ static const uint64_t abc[] = { 0xa00000001, 0xb00000002, 0xc00000003 },
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void a_line_has_what_became_of_it(void **state)
+static void a_line_has_the_outcome(void **state)
 {
 	struct traffic_text *t = usual_text();
 
@@ -208,7 +208,7 @@ static void forgotten_blocks_are_new(void **state)
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
-static void what_does_not_fit_is_dropped(void **state)
+static void lines_that_do_not_fit_are_dropped(void **state)
 {
 	static uint64_t blocks[TRAFFIC_BLOCKS_MAX];
 	struct traffic_asked a = { .uid = 1, .n_blocks = TRAFFIC_BLOCKS_MAX, .tokens = 1 };
@@ -321,11 +321,11 @@ static void a_route_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_line_has_what_became_of_it),
+		cmocka_unit_test(a_line_has_the_outcome),
 		cmocka_unit_test(another_secret_other_names),
 		cmocka_unit_test(those_that_wait_are_bounded),
 		cmocka_unit_test(forgotten_blocks_are_new),
-		cmocka_unit_test(what_does_not_fit_is_dropped),
+		cmocka_unit_test(lines_that_do_not_fit_are_dropped),
 		cmocka_unit_test(blocks_of_whole_pages),
 		cmocka_unit_test(a_route_records),
 	};

@@ -80,7 +80,7 @@ static void its_length_is_bounded(void **state)
 }
 
 /* A body of twice the bytes has twice the tokens. */
-static void it_is_like_what_was_seen(void **state)
+static void unseen_bytes_are_like_seen_ones(void **state)
 {
 	struct world w;
 	struct decision x;
@@ -176,7 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(its_length_is_bounded),
-		cmocka_unit_test(it_is_like_what_was_seen),
+		cmocka_unit_test(unseen_bytes_are_like_seen_ones),
 		cmocka_unit_test(an_image_has_no_unseen_tokens),
 		cmocka_unit_test(it_waits_no_longer_than_it_would_take),
 		cmocka_unit_test(its_time_teaches_nothing),
