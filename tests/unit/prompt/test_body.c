@@ -365,7 +365,7 @@ static void test_pairs(void **state)
 		assert_int_equal(p->json, JSON_DONE);
 		assert_int_equal(q->json, JSON_DONE);
 		if (pages_eq(p, q) != (pairs[i].want == SAME))
-			fail_msg("should be %s:\n%s\n%s", pairs[i].want == SAME ? "the same" : "different",
+			fail_msg("want %s pages:\n%s\n%s", pairs[i].want == SAME ? "equal" : "different",
 				 x, y);
 		check_ref(p, x, strlen(x));
 		check_ref(q, y, strlen(y));

@@ -22,7 +22,7 @@ static void same_ids(const struct ids *got, const struct ids *want, const char *
 		if (got->p[i] != want->p[i])
 			break;
 	if (got->n != want->n || i < got->n)
-		fail_msg("%s, seed %llu: id %zu differs (%zu ids, should be %zu)", what,
+		fail_msg("%s, seed %llu: id %zu differs (got %zu ids, want %zu)", what,
 		    (unsigned long long)seed, i, got->n, want->n);
 }
 

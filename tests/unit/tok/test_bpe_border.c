@@ -359,7 +359,7 @@ static void recorded_tokenizers(void **state)
 
 		snprintf(name, sizeof(name), "tokenizer_json/%s.tokenizer.json.gz", names[i]);
 		if ((src.file = data_read(name)).p == NULL) {
-			printf("skipped: %s, it is not there\n", name);
+			printf("skipped: %s: no data\n", name);
 			continue;
 		}
 		if ((t = tok_load(&src, &e)) == NULL)

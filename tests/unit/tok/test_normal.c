@@ -1,6 +1,5 @@
 /* test_normal.c - normalizers against tokenizers 0.22.2: every character, sequences of combining
- * characters, chains of steps. Also: unchanged text is not copied, and the tail that a stream holds
- * back is long enough. */
+ * characters, chains of steps. Unchanged text must not be copied. */
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/unicode/unicode.h"

@@ -737,7 +737,7 @@ static void pieces_come_in_batches(void **state)
 	split_scratch_free(c);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- refused patterns and steps -------------------------------------------------------------- */
 
 static void unsupported_patterns_are_refused(void **state)
 {
