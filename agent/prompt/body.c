@@ -5,8 +5,9 @@
  * decides: enter a container, or consume the value whole (body_value.c). The machine never looks
  * ahead and keeps no text except one page that is not full yet.
  *
- * Files: body_value.c values consumed whole message.c messages, parts, calls
- *          names.c     model, adapter, salt, user     batch.c     prompts without messages
+ * Files:   body_message.c  values inside messages        message.c  pages of messages, parts, calls
+ *          body_value.c    values consumed whole         names.c    model, adapter, salt, user
+ *          batch.c         prompts without messages
  *
  * Rules:
  *   - null counts as absent everywhere; so do [] and {} as tools, and an empty system text
@@ -100,268 +101,6 @@ static void tools_done(struct body *b)
 		b->prompt.tools_seen = true;
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
-
-static void messages_start(struct body *b, enum json_event ev)
-{
-	struct request *r = &b->r;
-
-	prompt_void(b, ev == JSON_NULL);
-	if (ev == JSON_ARRAY) {
-		body_enter(b, IN_MESSAGES, ev);
-	} else if (ev == JSON_STRING && r->rule->arg) {
-		message_open(&b->env, &r->msg, &b->prompt.messages, b->side);
-		r->msg.role = b->h_user;
-		r->msg.role_seen = true;
-		body_value_text(b, &r->msg.run[RUN_CONTENT], AFTER_INPUT);
-	} else {
-		body_value_skip(b, ev);
-	}
-}
-
-static void message_start(struct body *b, enum json_event ev)
-{
-	if (ev != JSON_OBJECT) {
-		body_value_skip(b, ev);
-		return;
-	}
-	b->r.found = true;
-	message_open(&b->env, &b->r.msg, &b->prompt.messages, b->side);
-	body_enter(b, IN_MESSAGE, ev);
-}
-
-static bool leads(const struct body *b)
-{
-	const struct message *m = &b->r.msg;
-
-	return m->role_seen && (m->role == b->h_system || m->role == b->h_developer);
-}
-
-static uint64_t message_units(const struct message *m)
-{
-	return m->run[RUN_CONTENT].n_units + m->run[RUN_CALLS].n_units + m->run[RUN_ASIDE].n_units;
-}
-
-static unsigned role_shape(const struct body *b, const struct message *m)
-{
-	if (!m->role_seen)
-		return m->type != 0 && m->run[RUN_CALLS].n_units == 0 ? SHAPE_RESULTS : 0;
-	if (m->role == b->h_assistant)
-		return SHAPE_ASSISTANT | SHAPE_LAST;
-	if (m->role == b->h_tool || m->role == b->h_function)
-		return SHAPE_RESULTS;
-	if (m->role == b->h_system)
-		return SHAPE_SYSTEM;
-	if (m->role == b->h_developer)
-		return SHAPE_DEVELOPER;
-	return m->role == b->h_user ? 0 : SHAPE_OTHER;
-}
-
-static void note_shape(struct body *b)
-{
-	struct request *r = &b->r;
-	unsigned role = role_shape(b, &r->msg);
-
-	if ((role & SHAPE_ASSISTANT) != 0 && (r->shape & SHAPE_ASSISTANT) == 0)
-		r->n_first = r->msg.start;
-	r->shape = (r->shape & ~(unsigned)SHAPE_LAST) | role;
-	r->shape |= r->msg.run[RUN_CALLS].n_units > 0 ? SHAPE_CALLS : 0;
-	r->shape |= r->msg.run[RUN_ASIDE].n_units > 0 ? SHAPE_THOUGHTS : 0;
-}
-
-static void message_end(struct body *b, bool keep_empty)
-{
-	struct request *r = &b->r;
-
-	message_close(&b->env, &r->msg, keep_empty);
-	note_shape(b);
-	r->message_units += message_units(&r->msg);
-	r->leading = r->leading && leads(b);
-	if (r->leading)
-		r->n_leading = b->prompt.messages.n;
-	if (r->msg.role_seen && r->msg.role == b->h_assistant) {
-		r->n_history = r->msg.start;
-		r->n_answer = b->prompt.messages.n;
-	}
-}
-
-static void content_start(struct body *b, enum json_event ev)
-{
-	struct message *m = &b->r.msg;
-
-	message_run(&b->env, m, b->r.rule, RUN_CONTENT, ev == JSON_NULL);
-	if (ev == JSON_STRING)
-		body_value_text(b, &m->run[RUN_CONTENT], AFTER_CONTENT);
-	else if (ev == JSON_ARRAY)
-		body_enter(b, IN_PARTS, ev);
-	else
-		body_value_skip(b, ev);
-	if (ev != JSON_STRING && ev != JSON_ARRAY)
-		message_run_done(m, RUN_CONTENT);
-}
-
-static void calls_start(struct body *b, enum json_event ev)
-{
-	struct message *m = &b->r.msg;
-
-	message_run(&b->env, m, b->r.rule, RUN_CALLS, ev == JSON_NULL);
-	if (ev == JSON_OBJECT) {
-		call_open(m);
-		body_enter(b, IN_CALL, ev);
-	} else if (ev == JSON_ARRAY) {
-		body_enter(b, IN_CALLS, ev);
-	} else {
-		body_value_skip(b, ev);
-	}
-}
-
-/* Consume arguments of any type: a string as text, any other value as JSON text after a mark. */
-static void value_start(struct body *b, struct pager *pg, enum after after, enum json_event ev,
-			struct span text)
-{
-	if (ev == JSON_STRING) {
-		body_value_text(b, pg, after);
-	} else if (ev != JSON_NULL) {
-		mark_add(&b->env, pg, MARK_JSON);
-		body_value_json(b, pg, after, ev, text, 0);
-	}
-}
-
-static void call_text_start(struct body *b, enum json_event ev, struct span text)
-{
-	struct message *m = &b->r.msg;
-
-	message_run(&b->env, m, b->r.rule, RUN_CALLS, ev == JSON_NULL);
-	value_start(b, &m->run[RUN_CALLS], AFTER_CALLS, ev, text);
-}
-
-static void aside_start(struct body *b, enum json_event ev)
-{
-	struct message *m = &b->r.msg;
-
-	message_run(&b->env, m, b->r.rule, RUN_ASIDE, ev == JSON_NULL);
-	if (ev == JSON_STRING)
-		body_value_text(b, &m->run[RUN_ASIDE], AFTER_NOTHING);
-	else
-		body_value_skip(b, ev);
-}
-
-/* Consume a string of which only the hash counts; forget <old>, the hash of an earlier one. */
-static void digest_start_at(struct body *b, uint64_t *old, enum after after, enum json_event ev,
-			    struct span text)
-{
-	*old = 0;
-	if (ev == JSON_STRING)
-		body_value_read(b, TAKE_DIGEST, after, ev, text);
-	else
-		body_value_skip(b, ev);
-}
-
-/* ---- parts and calls ----------------------------------------------------------------------- */
-
-static void media_start(struct body *b, enum json_event ev, struct span text)
-{
-	struct message *m = &b->r.msg;
-
-	part_payload(&b->env, m, b->r.rule, 0, ev == JSON_NULL);
-	if (ev == JSON_NULL)
-		return;
-	pager_pad(&b->env, &m->run[RUN_CONTENT]);
-	body_value_read(b, TAKE_MEDIA, AFTER_MEDIA, ev, text);
-}
-
-static void media_done(struct body *b)
-{
-	struct message *m = &b->r.msg;
-
-	pager_value(&b->env, &m->run[RUN_CONTENT], body_value_hash(b));
-	m->any = false;
-	b->r.shape |= SHAPE_MEDIA;
-}
-
-static void result_start(struct body *b, enum json_event ev)
-{
-	struct message *m = &b->r.msg;
-	bool text = ev == JSON_STRING, parts = ev == JSON_ARRAY && m->n_parts < PART_LEVELS;
-
-	part_payload(&b->env, m, b->r.rule, text || parts ? MARK_RESULT : 0, !text && !parts);
-	if (text) {
-		body_value_text(b, &m->run[RUN_CONTENT], AFTER_RESULT);
-	} else if (parts) {
-		m->any = false;
-		body_enter(b, IN_PARTS, ev);
-	} else {
-		body_value_skip(b, ev);
-	}
-}
-
-static void result_done(struct body *b)
-{
-	mark_add(&b->env, &b->r.msg.run[RUN_CONTENT], MARK_RESULT_END);
-	b->r.msg.any = true;
-	b->r.shape |= SHAPE_RESULTS;
-}
-
-static void part_start(struct body *b, enum json_event ev, struct span text)
-{
-	struct message *m = &b->r.msg;
-	const struct rule *r = b->r.rule;
-
-	switch ((enum act)r->act) {
-	case ACT_TEXT:
-		if (r->arg == MARK_THINK && ev == JSON_STRING)
-			b->r.shape |= SHAPE_THOUGHTS;
-		part_payload(&b->env, m, r, ev == JSON_STRING ? r->arg : 0, ev != JSON_STRING);
-		if (ev == JSON_STRING)
-			body_value_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
-		else
-			body_value_skip(b, ev);
-		break;
-	case ACT_JSON:
-		part_payload(&b->env, m, r, r->arg, ev == JSON_NULL);
-		m->part[m->n_parts - 1].call = ev != JSON_NULL;
-		if (ev != JSON_NULL)
-			b->r.shape |= r->arg == MARK_RESULT ? SHAPE_RESULTS : SHAPE_CALLS;
-		value_start(b, &m->run[RUN_CONTENT], AFTER_NOTHING, ev, text);
-		break;
-	case ACT_PARTS:
-		result_start(b, ev);
-		break;
-	case ACT_MEDIA:
-		media_start(b, ev, text);
-		break;
-	case ACT_PART_NAME:
-		digest_start_at(b, &m->part[m->n_parts - 1].name, AFTER_PART_NAME, ev, text);
-		break;
-	default:
-		body_value_skip(b, ev);
-	}
-}
-
-static void call_start(struct body *b, enum json_event ev, struct span text)
-{
-	struct message *m = &b->r.msg;
-	bool inner = b->r.level[b->r.json.depth] == IN_FUNCTION;
-
-	switch ((enum act)b->r.rule->act) {
-	case ACT_FUNCTION:
-		if (ev == JSON_OBJECT && !inner)
-			body_enter(b, IN_FUNCTION, ev);
-		else
-			body_value_skip(b, ev);
-		break;
-	case ACT_ARGUMENTS:
-		call_arguments(&b->env, m);
-		value_start(b, &m->run[RUN_CALLS], AFTER_NOTHING, ev, text);
-		break;
-	case ACT_CALL_NAME:
-		digest_start_at(b, &m->call_name, AFTER_CALL_NAME, ev, text);
-		break;
-	default:
-		body_value_skip(b, ev);
-	}
-}
-
 /* ---- the state machine --------------------------------------------------------------------- */
 
 /* Return the whole part of a number in JSON, limited. A number with an exponent is 0. */
@@ -433,42 +172,10 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		tools_start(b, ev, text);
 		break;
 	case ACT_MESSAGES:
-		messages_start(b, ev);
+		body_messages(b, ev);
 		break;
 	case ACT_PROMPT:
 		prompt_start(b, ev, text);
-		break;
-	default:
-		body_value_skip(b, ev);
-	}
-}
-
-static void in_message_start(struct body *b, enum json_event ev, struct span text)
-{
-	struct message *m = &b->r.msg;
-
-	switch ((enum act)b->r.rule->act) {
-	case ACT_ROLE:
-		m->role_seen = false;
-		digest_start_at(b, &m->role, AFTER_ROLE, ev, text);
-		break;
-	case ACT_MESSAGE_NAME:
-		digest_start_at(b, &m->name, AFTER_MESSAGE_NAME, ev, text);
-		break;
-	case ACT_TYPE:
-		digest_start_at(b, &m->type, AFTER_TYPE, ev, text);
-		break;
-	case ACT_CONTENT:
-		content_start(b, ev);
-		break;
-	case ACT_CALLS:
-		calls_start(b, ev);
-		break;
-	case ACT_CALL_TEXT:
-		call_text_start(b, ev, text);
-		break;
-	case ACT_ASIDE:
-		aside_start(b, ev);
 		break;
 	default:
 		body_value_skip(b, ev);
@@ -483,26 +190,11 @@ static void keyed_start(struct body *b, enum level level, enum json_event ev, st
 	else if (level >= IN_TOP && level <= IN_HINTS)
 		top_start(b, ev, text);
 	else if (level == IN_MESSAGE || level == IN_SYSTEM)
-		in_message_start(b, ev, text);
+		body_message_value(b, ev, text);
 	else if (level == IN_PART)
-		part_start(b, ev, text);
+		body_part(b, ev, text);
 	else
-		call_start(b, ev, text);
-}
-
-static void parts_element(struct body *b, enum json_event ev)
-{
-	struct message *m = &b->r.msg;
-
-	if (ev == JSON_OBJECT && m->n_parts < PART_LEVELS) {
-		part_open(m);
-		body_enter(b, IN_PART, ev);
-	} else if (ev == JSON_STRING) {
-		part_text(&b->env, m);
-		body_value_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);
-	} else {
-		body_value_skip(b, ev);
-	}
+		body_call(b, ev, text);
 }
 
 static void any_start(struct body *b, enum json_event ev, struct span text)
@@ -525,10 +217,10 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		name_element(b, ev, text);
 		break;
 	case IN_MESSAGES:
-		message_start(b, ev);
+		body_message(b, ev);
 		break;
 	case IN_PARTS:
-		parts_element(b, ev);
+		body_parts_element(b, ev);
 		break;
 	case IN_CALLS:
 		if (ev == JSON_OBJECT) {
@@ -566,7 +258,7 @@ void body_taken(struct body *b)
 		break;
 	case AFTER_INPUT:
 		r->found = m->run[RUN_CONTENT].n_units > 0;
-		message_end(b, false);
+		body_message_end(b, false);
 		b->prompt.prompt_seen = true;
 		break;
 	case AFTER_PROMPT:
@@ -599,10 +291,10 @@ void body_taken(struct body *b)
 		message_run_done(m, RUN_CALLS);
 		break;
 	case AFTER_MEDIA:
-		media_done(b);
+		body_media_end(b);
 		break;
 	case AFTER_RESULT:
-		result_done(b);
+		body_result_end(b);
 		break;
 	case AFTER_PART_NAME:
 		m->part[m->n_parts - 1].name = body_value_hash(b);
@@ -632,7 +324,7 @@ static void parts_end(struct body *b, enum level around)
 	if (around == IN_MESSAGE || around == IN_SYSTEM)
 		message_run_done(m, RUN_CONTENT);
 	else if (around == IN_PART)
-		result_done(b);
+		body_result_end(b);
 	else
 		system_close(b);
 }
@@ -657,7 +349,7 @@ static void level_end(struct body *b, enum level what, enum level around)
 		b->prompt.prompt_seen = true;
 		break;
 	case IN_MESSAGE:
-		message_end(b, true);
+		body_message_end(b, true);
 		break;
 	case IN_SYSTEM:
 		system_close(b);
@@ -743,7 +435,7 @@ static uint64_t units(const struct body *b)
 	if (r->batch.open)
 		n += r->msg.run[RUN_CONTENT].n_units;
 	if (r->msg.open)
-		n += message_units(&r->msg);
+		n += body_message_units(&r->msg);
 	return n;
 }
 
@@ -762,7 +454,7 @@ static void show(struct body *b)
 	p->n_first = r->n_first;
 	p->shape = (uint16_t)(r->shape | (r->options ? SHAPE_OPTIONS : 0) |
 			      (p->mode == PROMPT_TOKENS ? SHAPE_IDS : 0));
-	if (message && r->leading && leads(b))
+	if (message && r->leading && body_message_leads(b))
 		p->n_leading = p->messages.n;
 	p->found = (r->found || begun) && !r->bad_prompt;
 	p->in_media = r->take == TAKE_MEDIA;

@@ -94,6 +94,19 @@ uint64_t body_value_hash(struct body *b);	/* hash of the string or medium just c
 void body_taken(struct body *b);	/* handle the end of a consumed value */
 void body_enter(struct body *b, enum level what, enum json_event ev);
 
+/* body_message.c: values inside messages */
+void body_messages(struct body *b, enum json_event ev);	/* the list, or one text */
+void body_message(struct body *b, enum json_event ev);		/* one element of it */
+bool body_message_leads(const struct body *b);	/* its role is system or developer */
+uint64_t body_message_units(const struct message *m);
+void body_message_end(struct body *b, bool keep_empty);
+void body_media_end(struct body *b);
+void body_result_end(struct body *b);
+void body_part(struct body *b, enum json_event ev, struct span text);
+void body_call(struct body *b, enum json_event ev, struct span text);
+void body_message_value(struct body *b, enum json_event ev, struct span text);
+void body_parts_element(struct body *b, enum json_event ev);
+
 /* names.c: model, adapter, salt, user */
 void name_start(struct body *b, enum json_event ev, struct span text);
 void name_element(struct body *b, enum json_event ev, struct span text);

@@ -177,7 +177,7 @@ do_merge() {
 # % is promised) and for other files. Not reached: lack of memory, other processors, checks that
 # cannot fail.
 parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c
-	agent/prompt/body.c agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c
+	agent/prompt/body*.c agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c
 	agent/prompt/rules.c agent/prompt/body_value.c agent/feed/*.c agent/loop/http.c
 	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
