@@ -320,7 +320,7 @@ static bool has_replacement(struct span text)
 	return false;
 }
 
-/* Reject half a surrogate pair: Python keeps it, no tokenizer accepts it, and the text has U+FFFD. */
+/* Reject half a surrogate pair: Python keeps it, no tokenizer does, and the text has U+FFFD. */
 static enum chat_result check_halves(struct rendering *r)
 {
 	if (has_replacement(span_of(r->s->text.p, r->s->text.n)) && has_lone_half(r->b->raw))

@@ -304,11 +304,14 @@ void why_say(FILE *to, const struct why_decision *d)
 	say_after(to, d);
 	say_compared(to, d);
 	if (d->unseen_tokens > 0)
-		fprintf(to, "    some %s tokens were not seen: the body was cut\n", text_count(d->unseen_tokens));
+		fprintf(to,
+		    "    an estimated %s of the tokens were not seen, as the body was cut; if all seen ones "
+		    "were there, half of these count as there\n",
+		    text_count(d->unseen_tokens));
 	if (d->bounded[0] != '\0')
 		fprintf(to,
 		    "    its text was made into tokens in part only, as %s: %s steps of work\n",
 		    bound_of(d->bounded), text_count(d->work));
 	if (d->n_kept > 0 && (same_text(d->facts, "load") || same_text(d->facts, "none")))
-		fprintf(to, "    no report says how requests end, so waits were estimated\n");
+		fprintf(to, "    no report had come yet how requests end, so waits were estimated\n");
 }

@@ -11,15 +11,15 @@
  * little endian. A prompt consists of segments. Each segment, and each message in it, starts on
  * a page of its own. Keys are not chained, so segments can be put in order afterwards:
  *
- *   system    "system" (Anthropic), "instructions" (Responses)     a part page of text at the
- *   end of
- *   tools     "tools", "functions", "documents"                    a message is padded, and carries
- *   messages  leading system and developer messages: part          role and name in its hash; a
- *   part
- *             of the system segment when it is put in order        page of token ids is dropped
+ *   system    "system" (Anthropic), "instructions" (Responses)
+ *   tools     "tools", "functions", "documents"
+ *   messages  leading system and developer messages: part of the system segment when it is put in
+ *             order
  *
- *   A message "s of 150 bytes" with role user, text_page 64:  [s 0..63] [s 64..127] [s 128.. +
- *   user]
+ * The last page of a message has its role and name in its hash, and the text after the last whole
+ * page, if any. A part page of token ids is dropped.
+ *
+ *   150 bytes with role user, text_page 64:  [0..63] [64..127] [128..149 + user]
  *
  * rules.c lists the keys of each API. Rules for all APIs:
  *   - if a key comes twice the last one wins, as in the engines, also inside a message

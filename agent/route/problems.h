@@ -69,7 +69,7 @@
 	X(BODY_BOUND, "body_bound", 10, 1, "", "", "bytes", \
 	    "kvroute.spoe sends less of a body than HAProxy holds", \
 	    "the agent sees only the beginning of long prompts", \
-	    "raise N in body=req.body,bytes(0,N) to what load.sh prints for tune.bufsize") \
+	    "raise N in body=req.body,bytes(0,N); load.sh prints the most as tune.bufsize less a number") \
 	X(BODY_EARLY, "body_early", 10, 1, "", "", "bytes", \
 	    "bodies are sent before they have arrived", \
 	    "the agent sees little or nothing of the prompts", \

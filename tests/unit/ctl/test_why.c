@@ -79,10 +79,11 @@ static const struct {
 	    "    round_robin: s3, dearer by 1.0 s\n"
 	    "    cost: the same\n"
 	    "    power_of_two: a server that has gone, at the same cost\n"
-	    "    some 2,000 tokens were not seen: the body was cut\n"
+	    "    an estimated 2,000 of the tokens were not seen, as the body was cut; if all seen ones "
+	    "were there, half of these count as there\n"
 	    "    its text was made into tokens in part only, as a body of its size may not cost more: "
 	    "350,000 steps of work\n"
-	    "    no report says how requests end, so waits were estimated\n" },
+	    "    no report had come yet how requests end, so waits were estimated\n" },
 	{ "shadow, out of balance",
 	    "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\","
 	    "\"why\":\"imbalance\",\"prompt_tokens\":160,"
