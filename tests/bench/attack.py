@@ -2,12 +2,12 @@
 """attack.py [SECONDS [TOKENIZER [TEMPLATE]]] - good clients next to hostile ones, through a real
 HAProxy and an agent with two threads.
 
-100 good requests a second of 4 KB, each from when it was due, on 20 connections: alone, and beside
-60 a second with 240 KB of random letters each, all of them new. What counts is the time until the
-answer is there, of engines that answer at once; "decided" is the share of the good ones that the
-agent chose a server for within "timeout processing", 50 ms. The load is made by the same machine:
-beside=attack_text says what the same bytes cost to a model in text mode, which is what HAProxy and
-Python alone do to the good ones. "make bench-attack".
+100 good requests a second of 4 KB on 20 connections run alone, and beside 60 a second with 240 KB
+of new random letters each. The time of a request counts from when it was due until its answer, with
+engines that answer at once. "decided" is the share of the good ones for which the agent chose a
+server within "timeout processing", 50 ms. The same machine makes the load, so beside=attack_text
+has the figures with a model in text mode: the effect of HAProxy and Python alone. Run it with
+"make bench-attack".
 """
 import http.client
 import os
@@ -24,7 +24,7 @@ from p10_work import Attacked, body, decided, good, hostile  # noqa: E402
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/data/tokenizers")
 TOKENIZER = os.path.join(DATA, "tokenizer_json/llama-3.3.tokenizer.json.gz")
 TEMPLATE = os.path.join(DATA, "chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja")
-POOL = 24           # hostile bodies that are made before; each is sent with another beginning
+POOL = 24           # hostile bodies made in advance; each is sent with another beginning
 
 
 def unpacked(path, folder):
@@ -38,7 +38,7 @@ def unpacked(path, folder):
 
 
 class Load:
-    """<rate> requests a second from <make>, each from when it was due, on <n> connections."""
+    """Send <rate> requests a second from <make> on <n> connections, timed from when each is due."""
 
     def __init__(self, fleet, rate, n, seconds, make):
         self.fleet, self.rate, self.make, self.count = fleet, rate, make, int(rate * seconds)

@@ -68,7 +68,7 @@ static struct tok *load(const char *path, double *took)
 	return t;
 }
 
-/* ---- what there is to measure ---- */
+/* ---- texts ---- */
 
 struct figures {
 	double cold, warm, split, copy, hash;

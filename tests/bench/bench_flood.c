@@ -28,7 +28,7 @@ static void make(struct messages *s, enum flood_set set, const struct hash_key *
 	for (unsigned i = 0; i < FLOOD_N; i++) {
 		size_t own = flood_message(set, i, s->m[i]);
 
-		/* random ones are as long as those that they stand beside */
+		/* random ones have the length of the crafted ones */
 		for (; own < n; own += 64)
 			memcpy(s->m[i] + own, s->m[i], n - own < 64 ? n - own : 64);
 		s->n = own;
@@ -40,7 +40,7 @@ static double hash_pass(const struct messages *s, const struct hash_key *k, uint
 {
 	double start = now_ns();
 
-	for (unsigned i = 0; i < FLOOD_N; i++)	/* few at a time: not the memory is measured */
+	for (unsigned i = 0; i < FLOOD_N; i++)	/* few at a time, so that memory is not measured */
 		*sum += hash64(k, s->m[i % 32], s->n);
 	return now_ns() - start;
 }

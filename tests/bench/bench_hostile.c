@@ -69,7 +69,7 @@ static const char *pattern_of(const char *path)
 					: NULL;
 }
 
-/* One more alternative, which no text has, in each pattern: none of them is known then. */
+/* Add an alternative that no text has to each pattern, so that none of them is a known one. */
 static struct span wrapped(struct span file)
 {
 	static const char name[] = "\"Regex\":", other[] = "|\\\\x{10ffff}";
@@ -191,8 +191,8 @@ static bool is_chat(size_t kind)
 	return kind < 2 * HOSTILE_TEXTS ? kind % 2 : strcmp(name_of(kind), "prompts") != 0;
 }
 
-/* Each by a tenant of its own, ten seconds after the one before, so that no share of a thread is
- * used up. */
+/* Each body comes from another tenant, ten seconds after the previous one, so that no share of a
+ * thread is used up. */
 static double once(struct bench *b, size_t kind, size_t n, uint32_t work, struct route_answer *a)
 {
 	char uid[32], tenant[32];

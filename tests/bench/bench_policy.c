@@ -61,7 +61,7 @@ static void servers(struct world *w, size_t n)
 	}
 }
 
-/* What a rule remembers is what it was sent: the first pass is a little of that. */
+/* A rule remembers the requests it got; the first pass makes some of that state. */
 static double pass(struct world *w, const struct policy_opts *o, struct policy_memory *m, size_t n)
 {
 	double took = 0;

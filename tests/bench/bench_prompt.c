@@ -31,7 +31,7 @@ static void adds(struct text *t, const char *s)
 	add(t, s, strlen(s));
 }
 
-/* ---- what is said ---- */
+/* ---- bodies ---- */
 
 static void prose(struct rng *rng, struct text *t, size_t n)
 {
@@ -148,7 +148,7 @@ static struct text ids(size_t n)
 	return t;
 }
 
-/* ---- how long it takes ---- */
+/* ---- timing ---- */
 
 static double now_us(void)
 {

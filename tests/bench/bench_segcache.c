@@ -94,7 +94,7 @@ static struct span some_words(struct rng *r, size_t n)
 	return span_of(words.p + rng_below(r, (uint32_t)(words.n - n)), n);
 }
 
-/* As templates have it, with the tokenizer's own marks: before and behind the role, behind the
+/* As templates write it, with the tokenizer's own marks: before and after the role, and after the
  * text. */
 struct marks {
 	const char *name, *open, *head, *close;
@@ -161,7 +161,7 @@ static double time_of(const struct cached *c, struct span text, struct ids *out,
 struct took {
 	double cold, warm, turn, hash, copy, search;
 	size_t bytes, new_bytes, ids;
-	uint64_t sink;		/* so that what is timed is done */
+	uint64_t sink;		/* so that the compiler keeps the timed work */
 };
 
 static void limits(const struct cached *c, struct span text, const struct ids *ids, struct took *t)
@@ -237,7 +237,7 @@ static void conversations(const struct cached *c, const struct marks *m)
 	    m->name, sum.hash, sum.copy, sum.search);
 }
 
-/* 1 MB of one kind of letters comes at once: how long does the longest step take? */
+/* Time the longest step for 1 MB of one kind of letters that comes at once. */
 static void long_piece(const char *name, const struct cached *c, const char *letters)
 {
 	struct stream_opts o = { .max_bytes = 2 << 20 };
@@ -299,7 +299,7 @@ static void one_growing(const char *name, const struct cached *c)
 	ids_free(&out);
 }
 
-/* From which length on a look is worth it. */
+/* Find the length from which a lookup pays. */
 static void short_ones(const char *name, const struct cached *c)
 {
 	static const size_t bytes[] = { 8, 16, 32, 48, 64, 96, 128 };
@@ -395,7 +395,7 @@ static void alone(void)
 		segcache_put(c, &k, ids, IDS);
 	}
 	put = (now_us() - a) * 1e3 / ENTRIES;
-	for (uint64_t i = 0; i < 100000; i++) {		/* full, so that others must go */
+	for (uint64_t i = 0; i < 100000; i++) {		/* full, so that others are evicted */
 		struct segcache_key k = key_of(c, 1000000 + i);
 
 		segcache_put(c, &k, ids, IDS);

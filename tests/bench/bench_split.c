@@ -205,7 +205,7 @@ static void bench(const char *family, const char *how, const struct split *s,
 	    how, t->name, (double)n / best / 1e6, pieces, (double)n / (double)pieces);
 }
 
-/* NFC, as Qwen has it in front, of text that is in it already. */
+/* NFC, which Qwen applies first, of text that is already in NFC. */
 static void bench_nfc(const struct text *t, const uint8_t *p, size_t n)
 {
 	struct normal_step step = { .kind = NORMAL_NFC };

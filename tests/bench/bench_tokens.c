@@ -142,7 +142,7 @@ static void make_lines(void)
 	}
 }
 
-/* {"prompt":"...","model":...}: the first <n> bytes of what <seed> says. */
+/* {"prompt":"...","model":...}: the first <n> bytes of the text of <seed>. */
 static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
 {
 	size_t at = (size_t)sprintf(out, "{\"prompt\":\""), end = at + n;
@@ -157,8 +157,8 @@ static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
 	return at + (size_t)sprintf(out + at, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
 }
 
-/* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes, the same ones in front of
- * a longer conversation. */
+/* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes; a longer conversation
+ * begins with the same ones. */
 static size_t make_talk(char *out, size_t n, uint64_t seed, const char *model)
 {
 	size_t at = (size_t)sprintf(out, "{\"messages\":[");
@@ -367,8 +367,8 @@ static void run(const char *name, size_t n)
 	stop(&b);
 }
 
-/* What a loop is held for at worst: a body that is too much for one message, other words each time.
- * The least and the median say what it takes; a single one says what else the machine did. */
+/* Time the worst delay of a loop: a body that is too large for one message, with other words each
+ * time. The least and the median are the cost; a single value includes other load. */
 static void worst(const char *name, char letter)
 {
 	size_t n = (size_t)1 << 20, bytes = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""crowd.py - what a prefix that many want makes of a fleet: conversations on 1, 3, 16 and 64 system
-prompts, equally or unequally popular, in open and in closed loops, with pauses by chance and all
-alike, from 30 to 80 % busy. By kvroutectl sim, so nothing here depends on the machine. Prints a
+"""crowd.py - the effect of popular prefixes on a fleet: conversations on 1, 3, 16 and 64 system
+prompts, equally or unequally popular, in open and in closed loops, with random or equal pauses,
+from 30 to 80 % busy. Simulated by kvroutectl sim, so no figure depends on the machine. Prints a
 line a row:
 
     bench crowd source=crowd-16-loop haste=3 busy=0.42 facts=first policy=cost mean_ms=..

@@ -8,7 +8,7 @@ everything that is kept also turns over. Prints
     bench socket rate=20000 body=4096 notifies=.. acks=.. p50_us=.. p99_us=..
                  rss_kib=A..B growth=.. limit=0.01
 
-and ends badly when an ACK is missing or memory grew by more than the limit.
+and exits with 1 if an ACK is missing or memory grew by more than the limit.
 """
 import os
 import re

@@ -9,8 +9,8 @@ once. For each version of HAProxy one line:
     bench path haproxy=2.6.12 body=16384 plain_us=.. noop_added_us=..
                kvroute_added_us=.. ratio=.. limit=1.5
 
-The no-op agent is the floor: what SPOE costs whatever the agent does. The p50 is over all requests;
-best_ is that of the fastest round, as a shared machine only ever adds.
+The no-op agent is the floor: the cost of SPOE with any agent. The p50 is over all requests; best_
+is that of the fastest round, because other load only makes it longer.
 """
 import os
 import re

@@ -4,7 +4,7 @@
 Eight stub engines of 8000 prompt tokens a second for each peer. 240 conversations of 6 turns over
 16 system prompts of 20 KB begin, four a second; their users think for two seconds between turns,
 drawn from an exponential (think=exp) or always two (think=const). Times to the first token count
-from when a request was meant to be sent. Prints a line a run, then means, then one for each rival:
+from when a request was due. Prints a line a run, then means, then one for each rival:
 
     bench peers seed=5 think=exp peer=kvroute mean_ms=.. p50_ms=.. p99_ms=.. cached=..
                 most_sent=.. requests=.. failed=.. late_ms=.. busy=..
@@ -12,9 +12,9 @@ from when a request was meant to be sent. Prints a line a run, then means, then 
     bench peers_ahead think=exp peer=kvroute of=smg seeds=5 mean=.. p50=.. p99=.. all=..
 
 peers_ahead: seeds in which kvroute was ahead in each figure, and in all three. most_sent: requests
-of the engine with most, over the mean. late_ms: p99 of what the load generator was late; busy: the
-share of the processors that all processes used. Where late_ms is above 20, differences are chance:
-an agent that gets no processor for 50 ms is not waited for, and its requests are balanced.
+of the engine with most, over the mean. late_ms: p99 of the load generator's delay; busy: the share
+of the processors that all processes used. If late_ms is above 20, differences are chance: if an
+agent gets no processor for 50 ms, HAProxy does not wait and balances its requests.
 
     kvroute      HAProxy with haproxy-conf/ and the agent, nothing configured; HAPROXY=path (2.6,
                  which reports no first tokens)
@@ -64,7 +64,7 @@ FIGURES = (("mean_ms", "%.0f"), ("p50_ms", "%.0f"), ("p99_ms", "%.0f"), ("cached
 
 
 class Peer(Fleet):
-    """Engines and what routes to them, which listens on <port>."""
+    """Engines and a router to them, which listens on <port>."""
 
     def __init__(self, routed=False, haproxy=None, balance=None):
         self.balance = balance
@@ -86,7 +86,7 @@ class Peer(Fleet):
 
 
 class Router(Peer):
-    """A router of its own in the place of HAProxy."""
+    """A separate router in place of HAProxy."""
 
     def __init__(self, argv):
         self.argv = argv

@@ -32,7 +32,7 @@ static bool name_eq(const struct prompt_name *a, const struct prompt_name *b)
 static void check_same(const struct prompt *a, const struct prompt *b)
 {
 	must(a->json == b->json);
-	if (a->json == JSON_BAD)	/* where it is noticed depends on the pieces; nothing of it is used */
+	if (a->json == JSON_BAD)	/* the place of the error depends on the pieces; the result is unused */
 		return;
 	must(a->mode == b->mode && a->found == b->found);
 	must(vec_eq(&a->system, &b->system));
@@ -163,7 +163,7 @@ struct clash {
 	bool found;
 };
 
-/* What two rules must not share: the run of a message, the payload of a part, a segment. */
+/* Return the place that two rules must not share: run of a message, payload of a part, segment. */
 static uint32_t place_of(const struct rule *r)
 {
 	if (r == NULL)
@@ -215,7 +215,7 @@ static void clash_event(void *arg, const struct json *j, enum json_event ev, str
 
 	if (ev == JSON_KEY)
 		clash_key(c, j->depth, text);
-	else if (ev == JSON_OBJECT)	/* what an object before it at this depth held is over */
+	else if (ev == JSON_OBJECT)	/* forget the keys of an earlier object at this depth */
 		while (c->n > 0 && c->key[c->n - 1].depth > j->depth)
 			c->n--;
 }
@@ -260,8 +260,8 @@ static void feed_pieces(struct body *b, enum prompt_api api, const char *p, size
 	}
 }
 
-/* By the byte; and at some places what was fed so is what is fed at once, and a part of the whole.
- */
+/* Feed the body by single bytes. At some places the state must equal that of the same bytes at
+ * once, and be a part of the whole. */
 static void feed_cuts(struct body *b, struct body *other, const struct prompt *whole, bool prefix,
 		      const char *p, size_t n, uint32_t seed)
 {
@@ -326,7 +326,7 @@ static void run(
 	body_free(c);
 }
 
-/* By the end of the path, whatever stands before it and in the query. */
+/* The end of the path selects the API; its prefix and the query do not. */
 static void run_path(const char *p, size_t n)
 {
 	enum prompt_api api = prompt_api_of_path(span_of(p, n));

@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		b.cut = true;
 		b.raw = span_of(raw, n > 2 && raw[n - 1] == '}' && raw[n - 2] == ']' ? n - 2 : 0);
-		/* behind its list a member may come twice, and the second counts */
+		/* after its list a member may be repeated, and the second one counts */
 		if (cut_find(b.raw, b.api == CHAT_RESPONSES ? "input" : "messages", &where) && where.in_list &&
 		    chat_render(c, s2, &b, &part) == CHAT_DONE && !part.tools_unseen)
 			must(part.n <= t.n && memcmp(part.p, t.p, part.n) == 0);

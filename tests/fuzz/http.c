@@ -5,7 +5,7 @@
 #include "agent/loop/http.h"
 #include "tests/fuzz/lib/fuzz.h"
 
-/* Is there a line of nothing but CRs? Where the head ends, or 0. */
+/* Find a line of nothing but CRs. Returns the end of the head, or 0. */
 static size_t slow_end(const char *p, size_t n)
 {
 	size_t i, k, start = 0;
@@ -49,7 +49,7 @@ static bool slow_line(const char *p, struct span *method, struct span *path)
 	return visible(*method) && visible(*path) && path->p[0] == '/';
 }
 
-/* Of every status there is, and some there are not; each ends within its room. */
+/* Write answers of every known status and some unknown ones; each ends within its room. */
 static void check_answer(size_t length)
 {
 	static const int status[] = { 200, 400, 404, 405, 431, 500, 503, 0, -1 };

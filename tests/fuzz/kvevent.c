@@ -1,8 +1,8 @@
 /* kvevent - a batch of KV cache events, and the parts of the message that carries it.
  *
- * What is good is whole: each shorter payload is refused. Lists stay inside the payload, give as
- * many elements as they say or stop, and give the same again. Skipping a value ends where reading
- * all of it does. */
+ * A valid payload is complete: each shorter one is rejected. Lists stay inside the payload, give
+ * the announced number of elements or stop, and give the same again. Skipping a value ends at the
+ * same byte as reading all of it. */
 #include "agent/feed/kvevent.h"
 #include "agent/feed/kvframe.h"
 #include "tests/fuzz/lib/fuzz.h"
@@ -48,7 +48,7 @@ static uint64_t sum_hashes(struct kv_list l)
 	return sum * 31 + n;
 }
 
-/* One by one gives what one call gives. */
+/* Reading one by one gives the same as one call. */
 static void check_tokens(struct kv_list l)
 {
 	uint32_t all[64], one;

@@ -82,7 +82,7 @@ static struct trace read_in(const char *p, size_t n, bool http, unsigned seed, s
 
 /* ---- the slow reader --------------------------------------------------------------------- */
 
-/* Lines of one metric without labels, with a whole number behind it: added up. -1: none. */
+/* Return the sum of the lines of one metric that have no labels and a whole number; -1: none. */
 static long slow_sum(const char *p, size_t n, const char *name)
 {
 	long sum = -1;
@@ -103,7 +103,7 @@ static long slow_sum(const char *p, size_t n, const char *name)
 	return sum;
 }
 
-/* A metric that stands there in this form only has just this sum; with labels somewhere it may be
+/* If a metric occurs only in this form, its value is this sum. If some lines have labels, it may be
  * more. */
 static void hold_against(const struct trace *body)
 {

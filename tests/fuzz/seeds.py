@@ -16,8 +16,8 @@ API_BYTES = {"contents": 135, **{name: i for i, name in enumerate(APIS)}}
 
 
 def put(target, data, keep=False):
-    """<keep>: in the tree whatever it reaches, as a choice between two constants is no edge that
-    would show it."""
+    """<keep>: stored even if it reaches no new edge, because a choice between two constants is no
+    edge."""
     for folder in [f"{OUT}/{target}"] + ([f"{OUT}/keep/{target}"] if keep else []):
         os.makedirs(folder, exist_ok=True)
         with open(f"{folder}/{hashlib.sha1(data).hexdigest()[:12]}", "wb") as f:
@@ -112,7 +112,7 @@ def hex_bytes(line):
 
 
 def bytes_of(line):
-    """What is before a comment; '#' may stand in quotes."""
+    """Return the text before a comment; '#' may be in quotes."""
     return re.match(r'(?:[^"#]|"[^"]*")*', line).group(0)
 
 

@@ -32,7 +32,7 @@ struct world {
 	struct serve_counters count;
 	struct conn conn[CONNS];
 	enum serve_wait wait;	/* of every frame */
-	usec now, look;		/* what a look at the clock takes */
+	usec now, look;		/* time between two readings of the clock */
 	uint8_t *out;
 	struct spop_wr in;
 	uint64_t stream;
@@ -351,7 +351,7 @@ static unsigned put_messages(struct world *w, struct input *in, unsigned n)
 			put_route(w, in);
 		} else if (what < 7) {
 			put_fact(w, in, what == 6 ? "done" : "first");
-		} else {	/* any bytes; nothing can be known of what follows */
+		} else {	/* any bytes, so later messages are unknown */
 			s = in_bytes(in, in_u8(in));
 			spop_put_bytes(&w->in, s.p, s.n);
 			return 0;
@@ -360,7 +360,7 @@ static unsigned put_messages(struct world *w, struct input *in, unsigned n)
 	return good;
 }
 
-/* The payload behind <start> in fragments of <piece> bytes instead; the second may give it up. */
+/* Replace the payload after <start> by fragments of <piece> bytes; the second may abort it. */
 static void cut_payload(struct world *w, size_t start, size_t payload, size_t piece, bool give_up)
 {
 	size_t n = w->in.n - payload, i, k, len;
@@ -426,7 +426,7 @@ static void stop(struct world *w, struct input *in)
 	must(c->s.closing);
 }
 
-/* ---- the rest of what happens ------------------------------------------------------------ */
+/* ---- other actions ----------------------------------------------------------------------- */
 
 static void log_line(struct world *w, struct input *in)
 {
@@ -450,7 +450,7 @@ static void log_line(struct world *w, struct input *in)
 	free(t.p);
 }
 
-/* A look at a body, as kvroutectl has it: changes nothing. */
+/* Preview a body like kvroutectl: changes nothing. */
 static void preview(struct world *w, struct input *in)
 {
 	struct route_request q = { .seq = -1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
@@ -503,9 +503,9 @@ static void reload(struct world *w, uint8_t how)
 	must(route_reconfigure(w->r, &o) == 0);
 }
 
-/* ---- what was asked for ------------------------------------------------------------------ */
+/* ---- observations ------------------------------------------------------------------------ */
 
-/* Names as HAProxy has them, of few processes, some of them more than are told apart. */
+/* A row with names like HAProxy's, of few processes, but more than there are slots. */
 static void stats_row(struct world *w, struct input *in)
 {
 	static const char *const processes[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10" };
@@ -547,7 +547,7 @@ static void start_conn(struct world *w, struct input *in)
 	conn_open(w, &w->conn[which % CONNS], 256u + in_u8(in) * 256u, which >= 0xf0);
 }
 
-/* What there is to log ends, and its names are bounded. */
+/* The list of problems to log ends, and its names are bounded. */
 static void hear_problems(struct world *w)
 {
 	struct problem_event e;

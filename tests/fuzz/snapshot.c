@@ -49,7 +49,7 @@ static size_t mend(uint8_t *p, size_t n)
 
 	if (n < HEADER_BYTES)
 		return n;
-	room = 1 + get32(p + 20) % 300;		/* nobody looks at these bytes */
+	room = 1 + get32(p + 20) % 300;		/* unused bytes of the header */
 	memcpy(p, SNAPSHOT_MAGIC, 8);
 	put32(p + 8, SNAPSHOT_VERSION);
 	put32(p + 12, of.text_page);

@@ -126,8 +126,8 @@ static enum spop_event_kind model_unset(
 	return model_join(m, o, opts, p, n, flags & 1);
 }
 
-/* What must come of the frame at <p>, whose length is right. HELLO stands for itself or a refusal.
- */
+/* Return the event expected of the frame at <p>, whose length is correct. HELLO means accepted or
+ * rejected. */
 static enum spop_event_kind model_frame(
     struct model *m, const struct spop_conn *c, const uint8_t *p, size_t n)
 {
@@ -264,7 +264,7 @@ static size_t take(struct run *r, const uint8_t *p, size_t n, struct model *mode
 	}
 }
 
-/* What went back: frames of an agent with FIN, each readable. */
+/* Check the replies: frames of an agent with FIN, each readable. */
 static void check_replies(const struct run *r)
 {
 	const uint8_t *p = (const uint8_t *)r->replies.p;

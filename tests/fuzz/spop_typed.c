@@ -62,7 +62,7 @@ static void check_again(const struct spop_data *d)
 	must(!w.full);
 	r = (struct spop_rd){ w.p, w.n };
 	must(spop_get_data(&r, &e) == 0 && r.left == 0 && data_eq(d, &e));
-	w.cap = w.n - 1;	/* one byte too few: full, and nothing behind the end */
+	w.cap = w.n - 1;	/* one byte too few: full, and no byte after the end */
 	w.n = 0;
 	spop_put_data(&w, d);
 	must(w.full && w.n <= w.cap);

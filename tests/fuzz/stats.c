@@ -44,8 +44,7 @@ static void say_end(
 		  (unsigned long long)bad, missing ? missing : "-", said);
 }
 
-/* What is said of the <n> bytes, in pieces that end where they end; free(p). <seed> of 256: in one.
- */
+/* Return the result for the <n> bytes, given in pieces; <seed> 256: in one piece. free(p). */
 static struct trace read_in(const char *p, size_t n, unsigned seed, ssize_t *rc)
 {
 	struct run run = { must_alloc(malloc(sizeof(*run.h))), { 0 } };
@@ -262,8 +261,8 @@ static size_t rows_only(const struct trace *t)
 	return n;
 }
 
-/* The first byte says how it is cut; a second of 255, that the last comes often enough for a line
- * to be too long. */
+/* The first byte selects the cuts. If the second is 255, the last byte is repeated until a line is
+ * too long. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct trace text = { 0 }, whole, other;

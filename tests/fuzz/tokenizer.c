@@ -24,7 +24,7 @@ static bool ids_eq(const struct ids *a, const struct ids *b)
 	return a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, a->n * sizeof(*a->p)) == 0);
 }
 
-/* ---- what was taken ---------------------------------------------------------------------- */
+/* ---- accepted tokenizers ----------------------------------------------------------------- */
 
 static bool encode(const struct tok *t, struct span text, unsigned flags, struct ids *out)
 {

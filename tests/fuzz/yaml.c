@@ -84,7 +84,7 @@ static void check_again(struct conf *c)
 	free(second.p);
 }
 
-/* A reload to it from the defaults, and back, is judged the same, and said in a sentence. */
+/* A reload to it from the defaults, and back, gives the same result, with a sentence. */
 static void check_reload(const struct conf *c)
 {
 	struct conf defaults;

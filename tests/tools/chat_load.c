@@ -278,7 +278,7 @@ static void take_head_fields(struct slot *s, const struct http_head *h)
 		s->kept = false;
 }
 
-/* False on what is no HTTP. Interim answers are passed over. */
+/* Returns false if the bytes are not HTTP. Interim answers are skipped. */
 static bool take_head(struct slot *s)
 {
 	struct http_head h;
@@ -347,7 +347,7 @@ static void take_input(struct slot *s)
 		answered(s);
 }
 
-/* The other side said that there is no more. */
+/* The peer has closed its half. */
 static void ended(struct slot *s)
 {
 	if (s->state == SLOT_BODY && s->framing.kind == HTTP_BODY_CLOSE)
@@ -363,7 +363,7 @@ static void on_readable(struct slot *s)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (s->state == SLOT_IDLE) {
-		disconnect(s);		/* closed, or bytes nobody asked for */
+		disconnect(s);		/* closed, or unexpected bytes */
 	} else if (n < 0) {
 		broken(s, errno != ECONNRESET ? LOAD_CONNECT :
 		       s->state == SLOT_BODY ? LOAD_CUT : LOAD_CLOSED);
@@ -383,7 +383,7 @@ static void on_writable(struct slot *s)
 		return;
 	if (n < 0) {
 		if (errno == EPIPE || errno == ECONNRESET)
-			watch(s, EV_READ);	/* an answer may be waiting all the same */
+			watch(s, EV_READ);	/* an answer may still be waiting */
 		else
 			broken(s, LOAD_CONNECT);
 		return;
@@ -413,7 +413,7 @@ static void timeout_cb(struct ev_loop *loop, struct ev_timer *w, int revents)
 
 /* ---- which talk is next ---- */
 
-/* A new talk is meant for its place in the schedule, or for when --live had room for it. */
+/* A new talk is due at its time in the schedule, or later when --live has room for it. */
 static struct talk *new_talk(struct load *l, double now)
 {
 	const struct load_opts *o = &l->o;

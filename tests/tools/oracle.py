@@ -6,9 +6,9 @@ mistral_common, and the speed of each on one thread.
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
 	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json
 
-Installs them from PyPI into a virtual environment of its own, build/oracle. Without PyPI it says so
-and is content. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's own
-wheel; without them only the small ones of tests/data/tok are compared.
+Installs them from PyPI into its own virtual environment, build/oracle. Without PyPI it prints that
+and exits with 0. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's
+own wheel; without them only the small ones of tests/data/tok are compared.
 """
 import base64
 import glob
@@ -31,7 +31,7 @@ BENCH_SECONDS = 1.0
 
 
 def inside(program=os.path.abspath(__file__)):
-    """Run <program> again with the packages, or say that there are none."""
+    """Run <program> again with the packages, or print that they are not available."""
     python = os.path.join(HOME, "bin", "python")
     if os.path.abspath(sys.prefix) == os.path.abspath(HOME):
         return
@@ -114,7 +114,7 @@ def generated(seed, n, contents):
     return out
 
 
-# ---- who encodes 
+# ---- encoders 
 
 def ours(args, texts, special=False):
     p = subprocess.run([f"{ROOT}/kvroutectl", "tokenize", "--null", *args,
@@ -170,7 +170,7 @@ class Tiktoken:
                                    special_tokens=self.special)
 
     def ids(self, text, special):
-        """Qwen's first models normalise the whole text and look for special tokens then
+        """Qwen's first models normalise the whole text before they search for special tokens
         (tokenization_qwen.py)."""
         if self.nfc:
             text = unicodedata.normalize("NFC", text)
@@ -194,7 +194,7 @@ class Mistral:
 
 
 def tekkens():
-    """The files in mistral_common's wheel; None: it is not there."""
+    """Return the files in mistral_common's wheel; None: it is not installed."""
     try:
         import mistral_common
     except ImportError:
@@ -204,8 +204,8 @@ def tekkens():
 
 
 def old_marks(text):
-    """NFC of the tokenizers library and ours know the marks and composites of Unicode 9,
-    unicodedata those of 14: without what is between."""
+    """Return the text without marks and composites newer than Unicode 9, because NFC of the
+    tokenizers library and ours knows those of 9, unicodedata those of 14."""
     newer = [(0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0x105c9, 0x105c9), (0x105e4, 0x105e4),
              (0x10d24, 0x10d27), (0x10d69, 0x10d6d), (0x10eab, 0x10eac),
              (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85)]
@@ -213,7 +213,7 @@ def old_marks(text):
 
 
 def compare(name, args, theirs, texts, rounds):
-    """Our ids and theirs of every text; the first that differ are shown."""
+    """Compare our ids and theirs of every text, and print the first that differ."""
     bad = n = 0
     for special in (False, True):
         all_texts = texts + generated(len(name) + special, rounds, theirs.contents[:200])
@@ -251,7 +251,7 @@ def vocabularies():
         yield os.path.basename(path)[:-len(".tokenizer.json")], path, None
     for path in sorted(glob.glob(f"{DATA}/tokenizer_json/*.gz")):
         name = os.path.basename(path)[:-len(".tokenizer.json.gz")]
-        if name != "kimi-k2":	# its ids have gaps, which tokenizers closes and we refuse
+        if name != "kimi-k2":	# its ids have gaps, which tokenizers closes and we reject
             yield name, unpacked(path), None
     for path in sorted(glob.glob(f"{DATA}/tiktoken/*.gz")):
         name = os.path.basename(path)[:-len(".tiktoken.gz")]

@@ -6,9 +6,9 @@ those of `kvroutectl pages`.
 	NAME in it python3 tests/tools/oracle_engine.py goldens writes tests/data/chat/gpt_oss.json anew:
 	the shortest body of each kind
 
-Needs the recordings and tokenizers of ../shared; without them it says so and is content. Pages are
-of one token each, so that the keys of two bodies are equal where their ids are: the body itself,
-and one of completions with the engine's ids as prompt."""
+Needs the recordings and tokenizers of ../shared; without them it prints that and exits with 0.
+Pages have one token each, so two bodies have equal keys where their ids are equal: the body itself,
+and a completions body with the engine's ids as prompt."""
 import gzip
 import json
 import os
@@ -28,7 +28,7 @@ MODELS = {	# tokenizer, its configuration, template, more for the model's entry
     "qwen3": ("qwen3", "qwen3.tokenizer_config.json", None, ""),
     "gptoss": ("gpt-oss", "gpt-oss.tokenizer_config.json", None, "    chat: harmony\n"),
 }
-# Refused because of an option of that engine, and not because of the body.
+# Rejected because of an option of that engine, not because of the body.
 OPTIONS = ["requires --tool-call-parser", "--trust-request-chat-template"]
 
 
@@ -60,7 +60,7 @@ def prepare(model):
 
 
 def pages(conf, path, bodies):
-    """What each body is: its lines as a dict, and the keys of its pages."""
+    """Return for each body its lines as a dict, and the keys of its pages."""
     p = subprocess.run([f"{ROOT}/kvroutectl", "pages", "-f", conf, "--path", path, "--date", DAY,
                         "--keys", "--null"],
                        input=b"".join(b.encode("utf-8", "surrogatepass") + b"\0" for b in bodies),
@@ -88,8 +88,8 @@ def as_ids(r):
 
 
 def verdict(r, ours, theirs):
-    """None: as the engine has it. Else what is wrong; with "option" in front it is the engine's
-    option."""
+    """Return None if ours equals the engine's, else the difference. It begins with "option" if an
+    option of the engine causes it."""
     refused = ours.get("why") == "badbody"
     text = "mode=text" in ours.get("space", "")
     if r["status"] != 200:
@@ -140,8 +140,8 @@ def bytes_of_letters():
 
 
 def goldens(rows):
-    """Bodies for gpt-oss, which needs no template, with the text of the engine's ids; null: the
-    engine refused it."""
+    """Write bodies for gpt-oss, which needs no template, with the text of the engine's ids; null:
+    the engine rejected the body."""
     tokenizer = json.load(gzip.open(f"{TOKENIZERS}/tokenizer_json/gpt-oss.tokenizer.json.gz"))
     letter = bytes_of_letters()
     text = {i: bytes(letter[c] for c in t) for t, i in tokenizer["model"]["vocab"].items()}

@@ -54,21 +54,21 @@ def environment():
 
 
 def render(text, variables):
-    """("text", what came out), ("raised", "Type: message") or ("syntax", message)"""
+    """Return ("text", output), ("raised", "Type: message") or ("syntax", message)."""
     try:
         template = environment().from_string(text)
     except jinja2.TemplateSyntaxError as e:
         return "syntax", f"{e.lineno} {e}"
     try:
         return "text", template.render(**variables)
-    except Exception as e:  # whatever a template can raise
+    except Exception as e:  # any exception of a template
         return "raised", f"{type(e).__name__}: {e}"
 
 
 # ---- cases 
 
 def read_cases(path):
-    """Lines that are kept as they are, and [name, template, variables, answer] lists."""
+    """Return lines to keep unchanged, and [name, template, variables, answer] lists."""
     out, case = [], None
     for line in open(path, encoding="utf-8", newline="").read().split("\n"):
         if line.startswith("== "):
@@ -88,7 +88,7 @@ def read_cases(path):
 
 def answer_of(case):
     if case[3] and case[3][:2] in ("??", "XX") and len(case[3].split()) > 2 - (case[3][0] == "?"):
-        return case[3]  # with words, ours: what is not known here
+        return case[3]  # a message of ours: unknown here
     kind, what = render("\n".join(case[1]), json.loads(case[2] or "{}"))
     if kind == "syntax":
         return "XX " + what.split(" ", 1)[0]

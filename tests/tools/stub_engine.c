@@ -3,7 +3,7 @@
  *
  * One thread, one libev loop; simulated work is one timer. The parts are in lib/: sched.c is the
  * engine, blocks.c its memory, ask.c and answer.c its APIs, engine_*.c the server around them, and
- * engine_control.c the list of what can be made to go wrong.
+ * engine_control.c the list of its faults.
  *
  * Prints one line when it listens, so that port 0 can be asked for:
  *    stub_engine name=e1 listen=127.0.0.1:40123 listen=unix@/run/e1.sock */
@@ -37,7 +37,7 @@ static const char usage_text[] =
 
 enum { OPT_LISTEN = 1000, OPT_CONTROL, OPT_NAME, OPT_MODEL, OPT_EARLY, OPT_HELP, OPT_NUMBER };
 
-/* The options that are numbers, behind OPT_NUMBER in this order. */
+/* The numeric options, after OPT_NUMBER in this order. */
 enum { NUM_BLOCK_SIZE, NUM_BLOCKS, NUM_SEQS, NUM_STEP, NUM_TPS, NUM_DECODE, NUM_DECODE_SEQ,
        NUM_DEFAULT_OUT, NUM_MAX_OUT, NUM_BODY, NUM_CONNS, NUM_SEED, N_NUMS };
 
@@ -154,7 +154,7 @@ static void options_defaults(struct engine_opts *o)
 	};
 }
 
-/* As many files as the system lets us, and fewer connections than that. */
+/* Raise the limit of open files as far as possible; allow fewer connections than that. */
 static void raise_files(struct engine_opts *o)
 {
 	struct rlimit r;

@@ -19,7 +19,7 @@ import time
 
 DIR = sys.argv[1] if len(sys.argv) > 1 else "build/release/tests/tools"
 BLOCK = 16
-HANG = 180      # seconds: what takes longer hangs, however busy the machine is
+HANG = 180      # seconds: a longer wait is a hang, even on a busy machine
 FAST = ["--prefill-tps", "1000000", "--decode-ms", "1"]
 
 
@@ -77,7 +77,7 @@ class Engine:
         return json.loads(text)
 
     def raw(self, data, timeout=HANG):
-        """Send bytes, and give what comes back until the end, or until it is quiet for
+        """Send bytes, and return the answer until the end of the stream, or until no byte comes for
         <timeout>."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
             got = b""
@@ -474,7 +474,7 @@ def test_client_abort_frees_its_place():
         equal((s["aborted"], s["blocks_free"] - s["blocks"]), (3, 0), "aborted; all blocks free")
 
 
-# ---- the outside ----
+# ---- clients and errors ----
 
 def test_metrics_have_vllm_names():
     names = ("num_requests_running", "num_requests_waiting", "gpu_cache_usage_perc",
@@ -768,7 +768,7 @@ def test_load_stops_in_time_and_sends_headers():
 
 
 def waits_of(e, *args):
-    """Pauses as the trace has them: from an answer's end to when the next turn was due."""
+    """Pauses as in the trace: from the end of an answer until the next turn is due."""
     with tempfile.NamedTemporaryFile("r") as trace:
         got = load(e, *args, "--trace", trace.name)
         lines = [{k: v for k, v in (w.split("=") for w in line.split())} for line in trace]
@@ -807,7 +807,7 @@ def test_load_thinks_by_chance_or_alike():
 
 
 def test_load_of_an_open_loop_counts_from_when_it_was_due():
-    """One slot for what comes at once: who waits for it has waited for the engine."""
+    """One slot for simultaneous requests: a wait for the slot counts as a wait for the engine."""
     few = ("--conversations", "4", "--turns", "1", "--concurrency", "1", "--system-bytes", "0",
            "--user-bytes", "400", "--max-tokens", "3")
     with Engine("--prefill-tps", "1000000", "--decode-ms", "100", "--decode-seq-ms", "0") as e:
@@ -821,7 +821,7 @@ def test_load_of_an_open_loop_counts_from_when_it_was_due():
 
 
 def test_load_has_no_more_talks_at_once_than_it_may():
-    """A talk that waits for --live is due when there is room; by the schedule, 1.2 s before."""
+    """A conversation that waits for --live is due when there is room, 1.2 s after its schedule."""
     with Engine("--prefill-tps", "1000000", "--decode-ms", "50", "--decode-seq-ms", "0") as e:
         got = load(e, "--conversations", "4", "--turns", "2", "--live", "1", "--rate", "1000",
                    "--concurrency", "4", "--max-tokens", "5")

@@ -71,8 +71,8 @@ archives() {
 	done
 }
 
-# A private apt under <$1>, for the archive <$2> with the keyring <$3>. The machine's own settings
-# of how to reach the net are kept, its hooks, pins and package state are not.
+# Make a private apt under <$1>, for the archive <$2> with the keyring <$3>. It keeps the machine's
+# network settings, but not its hooks, pins and package state.
 private_apt() {
 	local a=$1 key=$3
 	rm -rf "$a"
@@ -118,8 +118,8 @@ closure() {
 	echo $seen
 }
 
-# DIR/<name> of <$1>: exec, so that a signal meets the program itself; --argv0, so that a program
-# which starts itself again (haproxy's reload) comes through here again.
+# Write DIR/<name> for <$1>. It uses exec, so that the program itself gets signals, and --argv0, so
+# that a program that restarts itself (haproxy's reload) runs this script again.
 wrapper() {
 	local out=$new/${1##*/}
 	cat > "$out" <<-'WRAP'

@@ -216,7 +216,7 @@ static void floors_fini(struct floors *f)
 	series_fini(&f->hash);
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 static void say_head(const struct bench *b, const char *line)
 {
@@ -312,7 +312,7 @@ int replay_run(struct bench *b)
 	return rc;
 }
 
-/* ---- the truth ---- */
+/* ---- comparison with the model ---- */
 
 /* Returns true if every server's depth is the model's. */
 static bool same_depths(

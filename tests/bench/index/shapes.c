@@ -121,7 +121,7 @@ static void acts(struct bench *b, uint32_t n)
 	door_close(&d);
 }
 
-/* ---- a prefix that everybody holds ---- */
+/* ---- a prefix that every server holds ---- */
 
 static void hot_prompt(uint32_t *p, uint32_t n, uint32_t talk)
 {

@@ -73,7 +73,7 @@ static inline void frames_insert(struct frames *x, size_t at, struct rng *rng)
 		frames_length(x->p + at, known[k].n);
 }
 
-/* A NOTIFY in two: the first without FIN, an UNSET of the same ids behind it. Ids of one byte. */
+/* Split a NOTIFY in two: the first without FIN, then an UNSET of the same ids. Ids of one byte. */
 static inline void frames_split(struct frames *x, size_t i, struct rng *rng)
 {
 	size_t at = x->f[i].at, n = x->f[i].n, cut;
@@ -91,7 +91,7 @@ static inline void frames_split(struct frames *x, size_t i, struct rng *rng)
 	frames_length(x->p + at + cut, n - cut + 11);
 }
 
-/* libFuzzer's own changes, within one frame behind its length word. */
+/* Apply libFuzzer's own changes within one frame, after its length word. */
 static inline void frames_change(struct frames *x, size_t i)
 {
 	size_t at = x->f[i].at, n = x->f[i].n, room = x->cap - x->n + n, got;

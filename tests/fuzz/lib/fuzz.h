@@ -1,4 +1,4 @@
-/* fuzz.h - what the fuzz targets share: a check, an input that is read from the front, pieces.
+/* fuzz.h - shared by the fuzz targets: a check, an input that is read from the front, pieces.
  *
  * A target is one .c with LLVMFuzzerTestOneInput(). With clang it becomes a libFuzzer program; with
  * any compiler and lib/replay.c a program that runs over the files it is given. */
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);	/* libFuzzer's own */
 
-/* What must hold, or the input is a find. */
+/* Check an invariant; if it fails, the input is a find. */
 #define must(cond)	((cond) ? (void)0 : must_not(__FILE__, __LINE__, #cond))
 
 static inline void must_not(const char *file, int line, const char *what)
@@ -74,7 +74,7 @@ static inline struct span in_bytes(struct input *in, size_t n)
 
 /* ---- copies and pieces -------------------------------------------------------------------- */
 
-/* A copy with nothing behind it, so that a sanitizer sees one byte too many; free() it. */
+/* Return a copy without bytes after it, so that a sanitizer detects an overrun; free() it. */
 static inline char *exact(const void *p, size_t n)
 {
 	char *copy = must_alloc(malloc(n ? n : 1));
@@ -108,7 +108,7 @@ static inline size_t cutter_next(struct cutter *c, size_t n)
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* Bytes that grow, to compare what two runs have said; free(p). */
+/* Growing bytes, to compare the output of two runs; free(p). */
 struct trace {
 	char *p;
 	size_t n, cap;

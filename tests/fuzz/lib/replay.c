@@ -2,8 +2,8 @@
  *
  * 	corpus/x: 120 inputs, 48211 bytes
  *
- * Needs no libFuzzer, so any compiler will do. What is wrong ends the program, as with libFuzzer:
- * the file is named first. */
+ * Needs no libFuzzer, so any compiler will do. A failure prints the name of the file and ends the
+ * program, as with libFuzzer. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
 	return size;
 }
 
-/* Says which input it was, and leaves the rest to who was there before. */
+/* Print the name of the input, and end the program by the same signal. */
 static void on_abort(int signal_number)
 {
 	static const char text[] = "replay: the input was ";

@@ -16,7 +16,7 @@ struct addr {
 	socklen_t len;
 };
 
-/* Names are resolved here, which may take time. -1 and <err> on what is no address. */
+/* Parse an address. Names are resolved, which may take time. Returns -1 with <err> if invalid. */
 int addr_parse(struct addr *a, const char *text, struct err *err);
 
 /* A non-blocking socket. A stale unix socket is removed before it is listened on again. Port 0

@@ -159,7 +159,7 @@ static void put_candidate(const struct job *j, const struct seq *q, bool whole, 
 	buf_puts(out, "}");
 }
 
-/* The vector says as much as the tokens' hash does. */
+/* The vector is made from the hash of the tokens. */
 static void put_embedding(const struct seq *q, struct buf *out)
 {
 	uint64_t h = q->chance;
@@ -226,7 +226,7 @@ void answer_json(const struct job *j, struct buf *out)
 	}
 }
 
-/* A chunk of chat or completions; <q> NULL: the one in front that only names the role. */
+/* Write a chunk of chat or completions; <q> NULL: the first chunk, with the role only. */
 static void put_chunk(const struct job *j, const struct seq *q, struct buf *out)
 {
 	bool chat = j->ask.api == API_CHAT;

@@ -22,7 +22,7 @@ void answer_json(const struct job *j, struct buf *out);
 /* The events that the last token of <q> brings, as text/event-stream. */
 void answer_token(struct job *j, const struct seq *q, struct buf *out);
 
-/* The events behind the last token of all. */
+/* Write the events after the last token of all. */
 void answer_end(struct job *j, struct buf *out);
 
 /* An error in the shape of OpenAI's. */

@@ -1,8 +1,8 @@
 /* ask.c - request bodies of seven APIs to tokens.
  *
- * A tokenizer would add nothing here: what matters is that equal text gives equal tokens, that the
- * count is about right (4 bytes a token is what English gives), and that a prefix stays a prefix.
- * One pass over the body's tree; O(bytes). */
+ * A tokenizer is not needed here: equal text must give equal tokens, the count must be about right
+ * (English has 4 bytes a token), and a prefix must stay a prefix. One pass over the body's tree;
+ * O(bytes). */
 #include "tests/tools/lib/ask.h"
 
 #include <stdlib.h>

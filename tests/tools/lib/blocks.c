@@ -1,9 +1,9 @@
 /* blocks.c - reference counts, one list of free blocks, one hash table.
  *
- * The free list is the order of forgetting: blocks are taken at its head, empty ones are put there,
- * and cached ones join at the tail when their last reference goes. A sequence gives its blocks back
- * last one first, so a conversation is forgotten from its end and what is left is still a prefix.
- * All operations are O(1); a match is O(blocks matched). */
+ * The free list is in the order of eviction: blocks are taken at its head, empty ones are put
+ * there, and cached ones join at the tail when their last reference is released. A sequence
+ * releases its last block first, so a conversation is evicted from its end and the rest is still a
+ * prefix. All operations are O(1); a match is O(blocks matched). */
 #include "tests/tools/lib/blocks.h"
 
 #include <stdlib.h>

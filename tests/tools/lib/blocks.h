@@ -15,7 +15,7 @@ struct blocks;
 struct blocks *blocks_new(uint32_t n_blocks);
 void blocks_free(struct blocks *b);
 
-/* The hash of a block that holds the <n> tokens at <t> behind the block (or space) <before>. */
+/* Return the hash of a block with the <n> tokens at <t> after the block (or space) <before>. */
 uint64_t blocks_hash(uint64_t before, const uint32_t *t, size_t n);
 
 /* How many of the <n> hashes, from the first, are cached; takes a reference to each of those and
@@ -27,7 +27,7 @@ uint32_t blocks_n_free(const struct blocks *b);		/* cached ones included */
 uint32_t blocks_n_cached(const struct blocks *b);	/* with a hash, in use or not */
 uint64_t blocks_n_evicted(const struct blocks *b);
 
-/* An empty block with one reference. There must be a free one. May forget a cached one. */
+/* Return an empty block with one reference. There must be a free one. May evict a cached one. */
 uint32_t blocks_take(struct blocks *b);
 
 /* <id> is full now. Of two blocks with one hash the first is found and the second is a copy. */

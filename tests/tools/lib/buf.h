@@ -22,7 +22,7 @@ void buf_putf(struct buf *b, const char *fmt, ...) __attribute__((format(printf,
 /* <s> as a JSON string with its quotes. Bytes above 0x7f stay as they are. */
 void buf_put_json(struct buf *b, struct span s);
 
-/* Room for <n> more bytes behind the end; the caller adds what it wrote there to <b->n>. */
+/* Make room for <n> more bytes at the end. The caller adds the bytes it wrote to <b->n>. */
 char *buf_room(struct buf *b, size_t n);
 void buf_take(struct buf *b, size_t n);	/* <n> bytes at the front are done with */
 void buf_free(struct buf *b);		/* empty again, and usable */

@@ -29,12 +29,12 @@ struct engine_opts {
 
 enum health { HEALTH_OK, HEALTH_FAIL, HEALTH_HANG };
 
-/* What is wrong with the engine at the moment. */
+/* The current faults of the engine. */
 struct faults {
 	double slow;		/* every step takes so many times longer */
 	int fail;		/* requests are answered with this status; 0 they are not */
 	bool stall;		/* requests are taken and never answered */
-	bool refuse;		/* nobody listens but /control on control listeners */
+	bool refuse;		/* only control listeners are open */
 	enum health health;
 	uint32_t drop;		/* answers end, cut, after so many tokens; 0 they do not */
 };
@@ -86,7 +86,7 @@ struct engine {
 enum conn_state {
 	CONN_HEAD, CONN_BODY,
 	CONN_BUSY,	/* a request is being worked at, or never will be */
-	CONN_DRAIN	/* answered; what the client still sends is thrown away for a moment */
+	CONN_DRAIN	/* answered; later bytes of the client are dropped for a moment */
 };
 
 struct conn {
@@ -99,7 +99,7 @@ struct conn {
 	struct ev_timer later;		/* the answer of "fail"; the end of CONN_DRAIN */
 	struct buf in, body, out;
 	struct http_body framing;
-	bool eof, kill;			/* to be closed: the client left; we leave */
+	bool eof, kill;			/* to be closed: by the client; by us */
 	bool keep, no_body, chunked;	/* how the request at hand is answered */
 	bool post;
 	bool asked;			/* the request at hand is for inference */
@@ -122,7 +122,7 @@ void engine_close_all(struct engine *e);
 
 /* engine_work.c: from a request to a job, and what the scheduler says of it */
 void engine_request(struct conn *c);		/* whole: c->target, c->post, c->body */
-void engine_abort(struct conn *c);		/* c->job, if any, is not wanted any more */
+void engine_abort(struct conn *c);		/* cancel c->job, if any */
 void engine_event(void *arg, struct seq *q, bool token);
 void engine_kick(struct engine *e);		/* start a step unless one is under way */
 void engine_step(struct ev_loop *loop, struct ev_timer *w, int revents);

@@ -1,8 +1,8 @@
 /* engine_conn.c - connections of the stub engine.
  *
- * One request at a time and connection; what is pipelined waits in <in>. Reading goes on while a
- * request is worked at, since the end of the stream is how a client says that it has gone, but
- * stops once PIPELINE_MAX bytes wait. A client that reads too slowly is cut off at OUT_MAX. */
+ * One request at a time for each connection; pipelined bytes wait in <in>. Reading continues during
+ * a request, because only the end of the stream shows that a client has disconnected. It stops when
+ * PIPELINE_MAX bytes wait. A client that reads too slowly is closed at OUT_MAX. */
 #include "tests/tools/lib/engine.h"
 
 #include <errno.h>

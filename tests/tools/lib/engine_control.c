@@ -10,8 +10,8 @@
  *    restore=1       as new, the cache apart
  *    for=SECONDS     restore by itself after so long
  *
- * All or nothing: one word that is not understood and no fault changes. A listener given with
- * --control stays open through dead=refuse, to be told "restore". */
+ * If one word is unknown, no fault changes. A listener given with --control stays open during
+ * dead=refuse, so that it can receive "restore". */
 #include "tests/tools/lib/engine.h"
 
 #include <math.h>
@@ -166,7 +166,7 @@ void engine_faults_clear(struct engine *e)
 			fprintf(stderr, "stub_engine: %s\n", err.text);
 }
 
-/* Every connection but <but> and those of control listeners goes when things settle. */
+/* Close all listeners and mark all connections to be closed, except <but> and those of control. */
 static void close_doors(struct engine *e, struct conn *but)
 {
 	struct list *l;

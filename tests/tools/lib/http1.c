@@ -1,8 +1,8 @@
 /* http1.c - heads and bodies.
  *
- * A head is parsed in one go once its empty line is there; before that only the search for it is
- * repeated, which HTTP_HEAD_MAX bounds. What could be read in two ways (two lengths, a length and
- * chunks, white space before a colon) is refused. Trailers are read and dropped. */
+ * A head is parsed at once when its empty line has arrived; before that only the search for it is
+ * repeated, which HTTP_HEAD_MAX bounds. Ambiguous heads (two lengths, a length and chunks, white
+ * space before a colon) are rejected. Trailers are read and dropped. */
 #include "tests/tools/lib/http1.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static bool same_word(struct span s, const char *word)
 	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
 }
 
-/* The line at <*s>, without its end; <*s> moves behind it. */
+/* Return the line at <*s>, without its end, and move <*s> after it. */
 static struct span line_next(struct span *s)
 {
 	const char *nl = memchr(s->p, '\n', s->n);
@@ -99,7 +99,7 @@ static bool length_field(struct span v, struct http_head *h)
 	return true;
 }
 
-/* What the tools act on. */
+/* Read the header fields that the tools use. */
 static bool known_field(const struct http_field *f, struct http_head *h)
 {
 	if (same_word(f->name, "content-length"))
@@ -157,7 +157,7 @@ static ssize_t head(const char *p, size_t n, struct http_head *h, bool response)
 	size_t skip = 0, end;
 	struct span rest, line;
 
-	/* an empty line or two in front of a request is forgiven: RFC 9112, 2.2 */
+	/* one or two empty lines before a request are ignored: RFC 9112, 2.2 */
 	while (!response && skip < n && skip < 4 && (p[skip] == '\r' || p[skip] == '\n'))
 		skip++;
 	end = head_end(p + skip, n - skip);

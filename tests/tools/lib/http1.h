@@ -37,14 +37,14 @@ enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED, HTTP_
 struct http_body {
 	enum http_body_kind kind;
 	uint64_t left;		/* of the whole, or of this chunk */
-	int state;		/* of chunked: http1.c's business */
+	int state;		/* of chunked: private to http1.c */
 	bool done;
 };
 
 void http_body_init(struct http_body *b, const struct http_head *h, bool response);
 
-/* Take from the <n> bytes at <p> what belongs to the body and add it, unchunked, to <out>. Gives
- * the bytes used, or -1 when they make no sense. <b->done> says that the body is whole. */
+/* Append the body bytes among the <n> bytes at <p>, unchunked, to <out>. Returns the bytes used, or
+ * -1 if they are invalid. Sets <b->done> if the body is complete. */
 ssize_t http_body_feed(struct http_body *b, const char *p, size_t n, struct buf *out);
 
 /* One chunk with its frame; the last one is written by passing no bytes. */

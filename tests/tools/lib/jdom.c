@@ -89,7 +89,7 @@ static void put_utf8(struct jdom *d, uint32_t c)
 	*d->text_at++ = (char)(0x80 | (c & 0x3f));
 }
 
-/* Behind "\u". A high surrogate takes the low one that follows; alone, each is U+FFFD. */
+/* Called after "\u". A high surrogate takes the low one that follows; alone, each is U+FFFD. */
 static bool unicode_escape(struct jdom *d)
 {
 	int c = hex4(d), low;
@@ -216,7 +216,7 @@ static bool scalar(struct jdom *d, struct jnode *nd)
 	}
 }
 
-/* The name and the colon in front of a member of an object. */
+/* Read the name and the colon before a member of an object. */
 static bool member_key(struct jdom *d, struct span *key)
 {
 	if (d->p == d->end || *d->p != '"') {

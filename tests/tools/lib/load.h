@@ -33,7 +33,7 @@ struct load_opts {
 
 /* ---- load_opts.c: the command line ---- */
 
-/* -1, and said why on stderr, when it is wrong. Leaves the process on --help. */
+/* Returns -1, with a message on stderr, if the command line is wrong. Exits on --help. */
 int load_opts_read(struct load_opts *o, int argc, char **argv);
 
 /* ---- load_talk.c: conversations ---- */
@@ -49,15 +49,15 @@ struct talk {
 void talk_init(struct talk *t, const struct load_opts *o, uint32_t id);
 void talk_fini(struct talk *t);
 
-/* The user speaks. Once before each talk_request(). */
+/* Add a turn of the user. Call once before each talk_request(). */
 void talk_user(struct talk *t, const struct load_opts *o);
 void talk_request(const struct talk *t, const struct load_opts *o, struct buf *out);
 
-/* The assistant spoke: <text> becomes part of the next request. */
+/* Add the assistant's turn: <text> becomes part of the next request. */
 void talk_assistant(struct talk *t, const struct load_opts *o, struct span text);
 
-/* Returns the seconds that the user thinks before the turn that comes next. Depends on seed, talk
- * and turn alone, so two runs of one seed have the same pauses whatever the answers took. */
+/* Return the seconds that the user thinks before the next turn. They depend only on seed, talk and
+ * turn, so two runs of one seed have the same pauses, whatever the time of the answers. */
 double talk_think(const struct talk *t, const struct load_opts *o);
 
 /* ---- load_due.c: which talk is due first ---- */
@@ -109,7 +109,7 @@ struct tally {
 	uint64_t follow_ups, stuck;	/* later turns; those that met the same engine again */
 	uint64_t reconnects;		/* kept connections that were closed before their next use */
 	struct times ttft, ttft_first, ttft_next, total;
-	struct times late;		/* sent so much after the time it was meant for */
+	struct times late;		/* delay after the time when it was due */
 	struct times think;		/* pauses drawn */
 	struct {
 		char name[LOAD_NAME_MAX];

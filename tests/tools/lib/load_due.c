@@ -1,5 +1,5 @@
-/* load_due.c - talks by the time they are due: a binary heap, so that a turn costs log n though the
- * pauses are drawn at random. */
+/* load_due.c - talks by the time they are due: a binary heap, because pauses are random and a turn
+ * must cost O(log n). */
 #include "tests/tools/lib/load.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@ static const char *const syllables[] = {
 	"ti", "bor"
 };
 
-/* <n> bytes of words that <key> alone determines. */
+/* Write <n> bytes of words, which depend on <key> only. */
 static void put_words(struct buf *out, uint64_t key, size_t n)
 {
 	size_t end = out->n + n;

@@ -138,7 +138,7 @@ static void put_counts(struct writer *w, const struct tally *t)
 	put(w, "reconnects", "", (double)t->reconnects);
 }
 
-/* A name comes from outside: only what needs no quoting in either form is kept of it. */
+/* A name comes from outside: only characters that need no quoting in either form are kept. */
 static void put_engines(struct writer *w, const struct tally *t)
 {
 	for (size_t i = 0; i < t->n_engines; i++) {

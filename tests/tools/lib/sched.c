@@ -1,4 +1,4 @@
-/* sched.c - what an engine's scheduler does, as far as it can be told from outside.
+/* sched.c - an engine's scheduler, as far as its behaviour is visible from outside.
  *
  * A step takes one output token from every running sequence whose prompt is computed, then fills
  * what is left of the token budget with prompt chunks, first come first served, and admits waiting
@@ -189,8 +189,8 @@ double sched_begin(struct sched *s, double now)
 	return seconds < STEP_MIN_S ? STEP_MIN_S : seconds;
 }
 
-/* Three letters behind a space, so that any cut of the text is plain words. The bytes lie in memory
- * as they go into the answer. */
+/* A space and three letters, so that any cut of the text is plain words. The bytes are in memory in
+ * the order of the answer. */
 static uint32_t word(const struct seq *q)
 {
 	struct rng r;

@@ -25,8 +25,8 @@ struct sched_opts sched_defaults(void);
 
 enum seq_state { SEQ_NEW, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
-/* One prompt and what comes of it. The caller fills the first part and keeps it until the sequence
- * is done or cancelled; the rest is the scheduler's, and may be read. */
+/* One prompt and its output. The caller fills the first part and keeps it until the sequence is
+ * done or cancelled. The rest belongs to the scheduler, and may be read. */
 struct seq {
 	const uint32_t *prompt;
 	uint32_t n_prompt;	/* at least 1 */
@@ -38,7 +38,7 @@ struct seq {
 	enum seq_state state;
 	uint32_t *tokens;	/* the prompt, then the output */
 	uint32_t n_out;
-	uint32_t computed;	/* tokens whose KV is there */
+	uint32_t computed;	/* tokens whose KV is computed */
 	uint32_t cached;	/* prompt tokens that were found in the cache */
 	uint32_t plan;		/* tokens of the step under way */
 	uint64_t *hashes;	/* of its full blocks */
@@ -51,7 +51,7 @@ struct seq {
 struct sched_stats {
 	uint64_t prompt_tokens, cached_tokens, output_tokens;
 	uint64_t finished, cancelled, steps;
-	uint64_t query_tokens;		/* asked of the prefix cache */
+	uint64_t query_tokens;		/* looked up in the prefix cache */
 };
 
 struct sched;
@@ -63,16 +63,16 @@ typedef void sched_event(void *arg, struct seq *q, bool token);
 struct sched *sched_new(const struct sched_opts *o, sched_event *event, void *arg);
 void sched_free(struct sched *s);
 
-/* False when <q> could never fit: nothing was done then. */
+/* Returns false, and does nothing, if <q> could never fit. */
 bool sched_add(struct sched *s, struct seq *q, double now);
 
-/* Stop <q> in whatever state it is and give back all it holds. */
+/* Stop <q> in any state and release its blocks. */
 void sched_cancel(struct sched *s, struct seq *q);
 
 /* Free what the scheduler keeps in <q>, which is done or cancelled: tokens and hashes. */
 void sched_forget(struct seq *q);
 
-/* Choose the work of the next step; the seconds it takes, or < 0 when there is none. */
+/* Choose the work of the next step. Returns the seconds it takes, or < 0 if there is none. */
 double sched_begin(struct sched *s, double now);
 void sched_end(struct sched *s, double now);
 
