@@ -2,9 +2,10 @@
 """oracle_engine.py - compare the token ids that a real vLLM 0.32 reported for its prompts with
 those of `kvroutectl pages`.
 
-	make oracle among others python3 tests/tools/oracle_engine.py [NAME] only bodies whose name has
-	NAME in it python3 tests/tools/oracle_engine.py goldens writes tests/data/chat/gpt_oss.json anew:
-	the shortest body of each kind
+	make oracle                                      all oracles, this one included
+	python3 tests/tools/oracle_engine.py [NAME]      only bodies whose name contains NAME
+	python3 tests/tools/oracle_engine.py goldens     writes tests/data/chat/gpt_oss.json again:
+	                                                 the shortest body of each kind
 
 Needs the recordings and tokenizers of ../shared; without them it prints that and exits with 0.
 Pages have one token each, so two bodies have equal keys where their ids are equal: the body itself,

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What Python's Jinja2 makes of templates, set up as Hugging Face does, held against `kvroutectl
-render`.
+"""Compare `kvroutectl render` with Python's Jinja2, set up as Hugging Face does.
 
-  oracle_jinja.py [-n N] [-s SEED] TEMPLATE... generated conversations through each template,
-  compared oracle_jinja.py --cases FILE... the answers in tests/data/jinja, compared with Python's
-  oracle_jinja.py --update FILE... the same, rewritten
+  oracle_jinja.py [-n N] [-s SEED] TEMPLATE...   generated conversations through each template
+  oracle_jinja.py --cases FILE...                the answers in tests/data/jinja
+  oracle_jinja.py --update FILE...               the same, rewritten by Python's results
 
 Needs Debian's python3-jinja2. Tests do not need it: their answers are in the tree."""
 import argparse

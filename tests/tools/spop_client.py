@@ -203,7 +203,7 @@ def message(name, args):
 # ---- a connection 
 
 class SpopClient:
-    """Opens a connection and shakes hands; after that .hello holds what the agent announced."""
+    """Open a connection and exchange HELLO; .hello has the values that the agent announced."""
 
     def __init__(self, address, timeout=180.0, max_frame_size=16380, capabilities="pipelining",
                  versions="2.0", engine_id="spop-client", handshake=True):

@@ -1,11 +1,11 @@
 /* stub_engine.c - an inference server without a model: OpenAI-compatible, with a paged prefix
- * cache, a queue, chunked prefill and batched decode that take the time they would take.
+ * cache, a queue, chunked prefill and batched decode with simulated times.
  *
  * One thread, one libev loop; simulated work is one timer. The parts are in lib/: sched.c is the
  * engine, blocks.c its memory, ask.c and answer.c its APIs, engine_*.c the server around them, and
  * engine_control.c the list of its faults.
  *
- * Prints one line when it listens, so that port 0 can be asked for:
+ * Prints one line when it listens, so that port 0 can be used:
  *    stub_engine name=e1 listen=127.0.0.1:40123 listen=unix@/run/e1.sock */
 #include "tests/tools/lib/engine.h"
 

@@ -101,8 +101,7 @@ private_apt() {
 	apt-get -qq update > "$a/log" 2>&1 && [ -n "$(apt-cache -q pkgnames "$package")" ]
 }
 
-# The package and, of what it depends on, the shared libraries: not the tools its scripts would
-# call.
+# Fetch the package and the shared libraries that it depends on, but not tools of its scripts.
 closure() {
 	local seen=" $package " new=$package p next
 	while [ -n "$new" ]; do

@@ -44,7 +44,7 @@ class Small(Agent):
         self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: "
                            "16KiB}\nslices: {max_bytes: 1MiB, max_age: 1 s}\n"
                            "ledger: {max_entries: 512}\nmax_pools: 8\n"
-                           # the index is what bounds it
+                           # bounded by the index
                            "policy: {capacity_guess: 0}\n%s" % (index, more))
 
     def held(self):

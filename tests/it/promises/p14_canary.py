@@ -208,7 +208,7 @@ def prompts():
            json.dumps(bodies[0]).encode().replace(b"c", b"\\u0063")]
     for b in [json.dumps(b).encode() for b in bodies] + raw:
         yield "/v1/chat/completions", b
-    # what the chat template takes
+    # fields that the chat template uses
     turns = [user(text), {"role": "assistant", "content": text}, user(text)]
     long = w["text"] * 3000
     for b in [turns, turns[:1] + [{"role": "assistant", "content": text * 50}] + turns[2:],

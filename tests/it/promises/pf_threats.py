@@ -172,8 +172,8 @@ def forged_lines_with_a_token_change_nothing():
 
 @case
 def forged_lines_without_a_token():
-    """Unknown uids have no effect. An attacker who knows the uids of open requests misdirects their
-    next turns: the token prevents this, and it shows that the case above can fail."""
+    """Unknown uids have no effect. With the uids of open requests an attacker misdirects their next
+    turns, which shows that the case above can fail. The token prevents this."""
     got = story("no token, uids not known", False, True, known=False)
     equal(got[:3], (got[5], got[5], 0), "routing with uids that are not known")
     got = story("no token, uids known", False, True, per=2)

@@ -150,7 +150,7 @@ static void empty_streams_are_failures_where_others_have_none(void **state)
 	assert_in_range(failed_streams(4, "A123ABCD", 100), 190, 200);	/* half are empty elsewhere */
 	assert_in_range(failed_streams(4, "AB23", 100), 190, 196);	/* two fail */
 	assert_in_range(failed_streams(4, "ABC3", 100), 280, 296);	/* all but one fail */
-	assert_in_range(failed_streams(4, "ABCD", 100), 0, 20);	/* all: one token is what they ask for */
+	assert_in_range(failed_streams(4, "ABCD", 100), 0, 20);	/* all: one token is requested */
 	assert_int_equal(failed_streams(4, "A12301230123", 100), 0);	/* one of three */
 	assert_int_equal(failed_streams(1, "A", 100), 0);	/* there is no other server */
 }
@@ -228,7 +228,7 @@ static void work_drains_without_reports(void **state)
 	server_work_add(&s, WORK(1), 9000);
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);
 	server_work_end(&s, WORK(2), 9000);
-	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);	/* never above what is open */
+	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 1);	/* never above the open work */
 	server_work_end(&s, WORK(1), 9000);
 	assert_true(server_backlog(&s, STEP_END, 0.3, 9000) == 0);
 }

@@ -8,7 +8,7 @@
 #define ONE	"lb1/1;s1=1,0,0,1"
 #define GUESS	400000		/* pool_opts.capacity_guess */
 
-/* Send the first <n> bytes of what is in w->body, as HAProxy does whose buffer is full. */
+/* Send the first <n> bytes of w->body, as HAProxy does if its buffer is full. */
 static void send_cut(struct world *w, const char *uid, size_t n, int64_t whole)
 {
 	w->q.visible = (int64_t)n;
