@@ -281,6 +281,14 @@ void attached_row(struct route *r, struct pool *p, struct server *s, const struc
 		problems_bad(of_pool(r, p), PROBLEM_SERVER_UNNAMED, span_str(s->name), SPAN(""), 0);
 }
 
+/* Count a report of an engine that is no server of <p>. Only load strings show that: stats rows in
+ * maintenance add no server. Another HAProxy may name it within the first window. */
+void attached_engine(struct route *r, struct pool *p, struct span server, msec now)
+{
+	if (p->loaded != 0 && problems_settled(&r->problems, &r->opts.problems, now))
+		problems_bad(of_pool(r, p), PROBLEM_ENGINE_UNNAMED, server, SPAN(""), 0);
+}
+
 /* ---- calls from outside of the core -------------------------------------------------------- */
 
 void route_without_feed(struct route *r)

@@ -103,6 +103,7 @@ void attached_unheard(struct route *r, struct pool *p);
 void attached_answered(struct route *r, struct pool *p);
 
 /* A stats row came for <s>, a server of <p>. */
+void attached_engine(struct route *r, struct pool *p, struct span server, msec now);
 void attached_row(struct route *r, struct pool *p, struct server *s, const struct hastats_row *row,
 		  msec now);
 

@@ -78,7 +78,9 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
-	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) != NULL) {
+	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) == NULL) {
+		attached_engine(r, p, server, now);
+	} else if (p != NULL) {
 		theirs = load_add(s->conn, s->queue);
 		capacity = s->engine.capacity;
 		engine_take(&s->engine, e, theirs > s->n_open ? theirs : s->n_open, now, until);

@@ -2,7 +2,7 @@
  *
  * A share of a window is judged and not single events, because most bad events happen now and then
  * with a sound configuration: a server goes down between choice and connection, an HAProxy that
- * ends loses log lines, a body is longer than any buffer. Cost: 32 kinds x 200 bytes for each pool,
+ * ends loses log lines, a body is longer than any buffer. Cost: 31 kinds x 200 bytes for each pool,
  * and one pass over them a second. */
 #include "agent/base/mem.h"
 #include "agent/route/problems.h"

@@ -38,6 +38,10 @@
 	    "a server of the pool is missing from the argument load", \
 	    "the agent never chooses that server", \
 	    "replace the line set-var-fmt(txn.load) by what load.sh prints") \
+	X(ENGINE_UNNAMED, "engine_unnamed", 0, 1, "server", "", "", \
+	    "engines names a server that HAProxy does not have in that pool", \
+	    "the metrics of that engine are not used", \
+	    "write the name of the server line as engines.name, and the backend as engines.pool") \
 	X(POOL_UNSET, "pool_unset", 50, 1, "", "", "", \
 	    "requests come without the name of their pool", \
 	    "all of them share one pool, and options under pools do not apply", \

@@ -620,6 +620,28 @@ static void a_row_of_a_server_that_load_does_not_name(void **state)
 	}
 }
 
+/* An engine under a name that no load string has is a mistake. */
+static void an_engine_that_load_does_not_name(void **state)
+{
+	static const char *const names[] = { "s7", "s1" };
+	static const struct fault sound = { "", NULL, NULL };
+
+	for (unsigned k = 0; k < 2; k++) {
+		struct engine_report e = { .running = 1 };
+		struct world w;
+
+		world_start(&w);
+		look(&w);
+		for (unsigned i = 0; i < 40; i++) {
+			play_round(&w, &sound, i);
+			route_observe_engine(
+			    w.r, SPAN("pool"), span_str(names[k]), &e, w.now, w.now + 3000);
+		}
+		assert_problems(&w, k == 0 ? "engine_unnamed@pool" : "");
+		world_end(&w);
+	}
+}
+
 /* The list of servers comes from stats sockets alone: there need be no load. */
 static void no_load_is_none_with_stats(void **state)
 {
@@ -751,6 +773,7 @@ int main(void)
 		cmocka_unit_test(no_line_is_missed_where_none_is_expected),
 		cmocka_unit_test(lines_without_json_are_named),
 		cmocka_unit_test(a_row_of_a_server_that_load_does_not_name),
+		cmocka_unit_test(an_engine_that_load_does_not_name),
 		cmocka_unit_test(no_load_is_none_with_stats),
 		cmocka_unit_test(models_without_requests),
 		cmocka_unit_test(of_one_tenant_it_takes_longer),
