@@ -20,7 +20,7 @@ passed=0 failed=0 skipped=0
 WIDE=''
 UNOPENED=''
 # The first commit whose subject is checked has this parent.
-FIRST=dad3527
+FIRST=1160898
 
 result() {
 	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
