@@ -314,14 +314,23 @@ def two_models_behind_one_frontend():
                      {"messages": whole, "model": "unknown"}).engine in POOLS["small-8b"], True,
               "default")
     with Fleet(**TWO_MODELS) as f:
+        asked = 0
+
+        def ended():
+            """A request counts as waiting at its server until its log line has come."""
+            wait_for("log lines", HANG_SECONDS,
+                     lambda: f.metrics()['kvroute_facts_total{kind="done"}'] >= asked)
         for model, pool in POOLS.items():
             talk = conversation("cut " + model)
             one = f.chat(talk, model=model)
+            asked += 1
             equal((one.engine in pool, one.model_from), (True, "body"), "a short body for " + model)
             long = next_turn(talk, one, model) + [user(text("long", 400000))]
             for turn in range(2):
+                ended()
                 got = f.post("/v1/chat/completions",
                              {"messages": long, "max_tokens": 1, "model": model})
+                asked += 1
                 equal((got.status, got.cut, got.model_from), (200, "1", "head"),
                       "400 KB that are cut")
                 check(got.engine in pool and got.engine == got.server,
