@@ -21,10 +21,20 @@ enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the monotonic clock; the time i
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* An engine whose metrics are polled. */
+/* Where an engine publishes KV cache events. "{address}" stands for the server's address, as
+ * HAProxy's stats socket shows it. */
+struct engine_events_opts {
+	char endpoint[ENGINE_URL_MAX + 1];	/* of rank 0: "tcp://10.0.0.7:5557"; "": no events */
+	char replay[ENGINE_URL_MAX + 1];	/* its replay socket; "": none */
+	char topic[64];				/* prefix of the topics to take; default "": all */
+	uint32_t ranks;				/* of data parallelism: rank r has port + r; 0: 1, or as the engine says */
+};
+
+/* An engine whose metrics are polled, or whose events are read. */
 struct engine_opts {
 	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy names it */
-	char metrics[ENGINE_URL_MAX + 1];	/* address: engine_url.h */
+	char metrics[ENGINE_URL_MAX + 1];	/* address: engine_url.h; "": not polled */
+	struct engine_events_opts events;
 };
 
 /* Options of the agent. Addresses: "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock";
@@ -73,7 +83,7 @@ void loop_opts_free(struct loop_opts *o);	/* frees the array, not <o> */
 
 #define CONN_BYTES	2304	/* of a SPOP connection without its buffers */
 #define FEED_BYTES	8448	/* of a log feed, with its partial line */
-#define POLL_BYTES	9216	/* of a stats socket or an engine, with its partial answer */
+#define POLL_BYTES	9728	/* of a stats socket or an engine, with its partial answer */
 
 size_t loop_peers(const struct loop_opts *o);	/* number of stats sockets and engines */
 

@@ -1,0 +1,52 @@
+/* sources.h - engines that publish KV cache events, as the core sees them.
+ *
+ *   loop/kvsub (one thread)             core
+ *   open, close                         a source: one server of a pool, with its ranks
+ *   batch: a payload, in order     -->  feed/kvevent decodes, events/ stores and removes blocks
+ *   clear: restarted, or unsure         the blocks of a rank are forgotten
+ *   state: of the rank's cursor         decides if events or the tree speak for this server
+ *
+ * A source may be opened before a request or a row has named its server. All functions may be
+ * called from any thread; those that change blocks wait for each other, never for a request. */
+#ifndef KVROUTE_ROUTE_SOURCES_H
+#define KVROUTE_ROUTE_SOURCES_H
+
+#include "agent/feed/kvcursor.h"
+#include "agent/route/route.h"
+
+#define SOURCES_MAX		1024
+#define SOURCE_RANKS_MAX	64
+
+typedef uint32_t source_id;
+#define SOURCE_NONE	UINT32_MAX
+
+/* Add the server <server> of <pool> as a publisher with <ranks> ranks, numbered from 0. Returns its
+ * number, or SOURCE_NONE if there are too many, if <ranks> is 0 or above SOURCE_RANKS_MAX, or if
+ * route_opts.events_max_bytes is 0. The same server twice is one source; the later <ranks> hold. */
+source_id route_source_open(
+    struct route *r, struct span pool, struct span server, unsigned ranks, msec now);
+
+/* Forget it with all its blocks. Its requests are judged by the tree from now on. */
+void route_source_close(struct route *r, source_id id);
+
+struct source_batch {
+	uint32_t events, stored, removed;	/* events; blocks */
+	bool cleared;				/* the engine has emptied its cache */
+	bool skipped;				/* some event was unknown or bad */
+	double time;				/* of the batch, by the engine's clock */
+};
+
+/* Apply one payload of <rank>. Payloads of one rank come in the order of its publisher. Returns 0
+ * and sets <out>, or -KVEVENT_E_... and changes nothing. O(bytes). */
+int route_source_batch(struct route *r, source_id id, unsigned rank, struct span payload,
+    msec now, struct source_batch *out);
+
+/* Forget the blocks of <rank>, because the engine was restarted or too many batches are lost.
+ * <from_start>: the next batch is the engine's first, so that nothing older is missing. */
+void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start, msec now);
+
+/* The cursor of <rank> is in <state> now. <from_start>: as above, of the first batch applied. */
+void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,
+    bool from_start, msec now);
+
+#endif
