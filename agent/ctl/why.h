@@ -17,8 +17,8 @@
 
 struct why_server {
 	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of a compared one */
-	double load, wait_s, cached_tokens, compute_s, shared_s, kv_s, adapter_s, penalty, cost_s,
-	    regret_s;
+	double load, wait_s, cached_tokens, compute_s, shared_s, load_s, kv_s, adapter_s, penalty,
+	    cost_s, regret_s;
 };
 
 /* Fields as in kvroute(8), DECISIONS. */

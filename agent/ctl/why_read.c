@@ -45,6 +45,7 @@ static const struct field fields[] = {
 	S(IN_CANDIDATE, cached_tokens),
 	S(IN_CANDIDATE, compute_s),
 	S(IN_CANDIDATE, shared_s),
+	S(IN_CANDIDATE, load_s),
 	S(IN_CANDIDATE, kv_s),
 	S(IN_CANDIDATE, adapter_s),
 	S(IN_CANDIDATE, penalty),

@@ -120,6 +120,8 @@ static void say_choice(FILE *to, const struct why_decision *d)
 	say_wait(to, &d->candidate[0]);
 	if (d->candidate[0].shared_s > 0)
 		fprintf(to, ", later requests will use %s of its work", text_seconds(d->candidate[0].shared_s));
+	if (d->candidate[0].load_s > 0)
+		fprintf(to, ", cached blocks had to be loaded (%s)", text_seconds(d->candidate[0].load_s));
 	if (d->candidate[0].kv_s > 0)
 		fprintf(to, ", its cache was nearly full (counts as %s)", text_seconds(d->candidate[0].kv_s));
 	if (d->candidate[0].adapter_s > 0)
@@ -167,6 +169,8 @@ static void say_busy(FILE *to, const struct why_server *s)
 		fprintf(to, "had %s request%s open", text_count(s->load), s->load == 1 ? "" : "s");
 	if (s->penalty > 0)
 		fprintf(to, " and has been failing (counts as %s more)", text_count(s->penalty));
+	if (s->load_s > 0)
+		fprintf(to, " and has to load cached blocks (%s)", text_seconds(s->load_s));
 	if (s->kv_s > 0)
 		fprintf(to, " and its cache was nearly full (%s)", text_seconds(s->kv_s));
 	if (s->adapter_s > 0)

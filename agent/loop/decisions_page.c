@@ -178,6 +178,8 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 		put_seconds(p->t, "compute_s", c->compute_s);
 		if (c->shared_s > 0)
 			put_seconds(p->t, "shared_s", c->shared_s);
+		if (c->load_s > 0)
+			put_seconds(p->t, "load_s", c->load_s);
 		if (c->kv_s > 0)
 			put_seconds(p->t, "kv_s", c->kv_s);
 		if (c->adapter_s > 0)

@@ -16,6 +16,26 @@ double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t c
 	return u / o->prefill_tokens_per_s + o->attention_factor * u * ((double)cached + u / 2);
 }
 
+static void tier_add(
+    uint64_t tokens, double weight, double per_s, uint64_t *cached, double *load_s)
+{
+	if (per_s > 0)
+		*load_s += (double)tokens / per_s;
+	*cached += per_s > 0 ? tokens : (uint64_t)((double)tokens * weight);
+}
+
+void policy_tier_credit(const struct policy_opts *o, const uint64_t tokens[POLICY_TIERS],
+    uint64_t *cached, double *load_s)
+{
+	bool timed = o->rule == RULE_COST;
+
+	*cached = tokens[POLICY_DEVICE];
+	*load_s = 0;
+	tier_add(tokens[POLICY_HOST], o->host_weight, timed ? o->host_tokens_per_s : 0, cached, load_s);
+	tier_add(tokens[POLICY_DISK], o->disk_weight, timed ? o->disk_tokens_per_s : 0, cached, load_s);
+	tier_add(tokens[POLICY_REMOTE], o->remote_weight, 0, cached, load_s);
+}
+
 /* the price does not grow above this share of servers with waiting work */
 #define WAITING_MOST	0.98
 

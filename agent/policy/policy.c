@@ -76,6 +76,9 @@ void policy_preset(struct policy_opts *o, enum policy_rule r)
 	o->max_blocks_per_backend = d.max_blocks_per_backend;
 	o->rule_eviction_interval_ms = d.rule_eviction_interval_ms;
 	o->max_prefix_blocks = d.max_prefix_blocks;
+	o->host_weight = r == RULE_COST ? d.host_weight : 1;
+	o->disk_weight = r == RULE_COST ? d.disk_weight : 1;
+	o->remote_weight = r == RULE_COST ? d.remote_weight : 1;
 	if (rules[r]->preset != NULL)
 		rules[r]->preset(o);
 }
@@ -107,6 +110,8 @@ void policy_defaults(struct policy_opts *o)
 		.copy_share = 0.5,
 		.kv_ms = 2000,
 		.kv_share = 0.7,
+		.host_weight = 0.8,
+		.disk_weight = 0.3,
 		.backlog_floor = 0.3,
 		.penalty_half_life_ms = 10000,
 		.penalty_failure = 1,
@@ -212,7 +217,7 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 	for (size_t i = 0; i < n; i++) {
 		c[i].adapter_s = known && !c[i].has_adapter ? o->adapter_ms / 1000 : 0;
 		c[i].kv_s = kv_wait(o, p, &c[i]);
-		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s + c[i].kv_s +
+		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s + c[i].kv_s + c[i].load_s +
 			o->load_ms / 1000 * load_with_penalty(&c[i]) +
 			((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) *
 			c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);

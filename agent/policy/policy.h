@@ -11,7 +11,7 @@
  *      policy_room()     the size of that server's cache
  *      policy_gone()     that server is gone
  *
- *   cost         argmin  wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l
+ *   cost         argmin  wait + (1 + a) * prefill(uncached) * (1 - s) + t + g * load + k + l
  *                (default)
  *                wait      seconds of prefill sent there and not yet answered
  *                prefill   seconds to compute what is not cached: linear, plus attention's square
@@ -27,6 +27,7 @@
  *                          request itself takes that time
  *                k         2 s x (share of the server's KV cache that open requests fill - 0.7), if
  *                          positive: beyond that requests wait for others to end
+ *                t         seconds to load cached blocks from slower tiers (policy_tier_credit)
  *                g         30 ms for each request open there: decode limits long answers. A
  *                          server's penalty counts as so many requests, in wait and in load
  *                l         500 ms if the requested LoRA adapter has to be loaded: servers that are
@@ -142,6 +143,11 @@ struct policy_opts {
 	double copy_share;			/* share of a copy's price that is charged although others use it too; 0.5 */
 	/* price of a full cache, and the used share from which it counts; 2000, 0.7 */
 	double kv_ms, kv_share;
+	/* share of a cached token that one in a slower tier is worth; 0.8, 0.3, 0. See
+	 * policy_tier_credit() */
+	double host_weight, disk_weight, remote_weight;
+	/* cost: tokens that an engine loads per second from that tier; 0, the default: by weight */
+	double host_tokens_per_s, disk_tokens_per_s;
 	/* share of unfinished work that counts as wait without a first-token report; default 0.3 */
 	double backlog_floor;
 	msec penalty_half_life_ms;		/* default 10000 */
@@ -168,7 +174,8 @@ struct candidate {
 	double backlog_s;	/* wait: seconds of prefill sent there and not answered yet */
 	uint64_t backlog_tokens;	/* the same in tokens, without cached ones */
 	uint64_t open_tokens;	/* prompts of all requests open there, cached or not */
-	uint64_t cached;	/* tokens of this prompt expected in its cache */
+	uint64_t cached;	/* tokens of this prompt expected in its cache, by policy_tier_credit() */
+	double load_s;		/* seconds to load them from slower tiers; only cost uses it */
 	uint64_t own;		/* what the rule's own memory knows of it: policy_match() */
 	double shared;		/* share of its work on this prompt that later requests use too, 0 .. 1 */
 	uint64_t kv_tokens;	/* of the requests open there, without the prefixes that they share */
@@ -210,6 +217,25 @@ struct policy_choice {
 
 /* Return the seconds to prefill <tokens> of which <cached> are cached. */
 double policy_prefill_s(const struct policy_opts *o, uint64_t tokens, uint64_t cached);
+
+/* Where the blocks of a prompt lie in the cache of one server, from near to far. */
+enum policy_tier { POLICY_DEVICE, POLICY_HOST, POLICY_DISK, POLICY_REMOTE, POLICY_TIERS };
+
+/* Value the tokens of a prompt that a server holds, by the tier of each: set what counts as cached,
+ * and the seconds to load it.
+ *
+ *      tier      cost, with a rate for the tier     every other case
+ *      device    whole, 0 s                         whole, 0 s
+ *      host      whole, tokens / rate               tokens x host_weight, 0 s
+ *      disk      the same                           tokens x disk_weight, 0 s
+ *      remote                                       tokens x remote_weight, 0 s
+ *
+ * A weight says how much computing the block saves. A rate is exact: loading takes time, but it
+ * takes none from other requests, so cost does not raise it by the sacrifice factor as it raises
+ * computing. policy_preset() sets the weights of a rule's authors; rules whose authors do not
+ * distinguish tiers have 1 everywhere. Compared rules see the credit of the rule that acts. */
+void policy_tier_credit(const struct policy_opts *o, const uint64_t tokens[POLICY_TIERS],
+    uint64_t *cached, double *load_s);
 
 /* The pressure on a pool, smoothed over its last requests. */
 struct policy_pressure {

@@ -16,8 +16,10 @@
  * "Held" is candidate.cached, the estimate of our own tree; most of the originals read KV events.
  * Loads include penalties. For Dynamo, prefill is what was sent there without a first token yet,
  * and decode is the prompts of all requests open there with this one. Each counts whole, where the
- * original counts blocks that requests share once, and without generated tokens. Its weights are 1;
- * nothing is known of tiers other than the GPU's. llm-d's queue, with requests that wait in
+ * original counts blocks that requests share once, and without generated tokens. Its weights are 1.
+ * Tiers count as their authors weigh them, for Dynamo in device, host, disk and shared storage 1,
+ * 0.75, 0.25 and 0; for llm-d 1, 0.8, 1 and 1, where a medium that it does not know counts whole.
+ * llm-d's queue, with requests that wait in
  * HAProxy, and free cache come from the engines' metrics. If the engine of one candidate reports
  * nothing, queues are estimated by load and all caches count as free. Equals are drawn in the last
  * four and go by load in the first two, where the originals take the first or the last. */
@@ -155,6 +157,11 @@ static double queue_of(const struct candidate *c, bool told)
 	return told ? (double)c->waiting + c->queue : load_with_penalty(c);
 }
 
+static void llmd_preset(struct policy_opts *o)
+{
+	o->host_weight = 0.8;
+}
+
 /* The holder of the least scores like a server that holds nothing, as in the original. */
 static void llmd_precise(void *m, struct rule_job *j)
 {
@@ -190,6 +197,13 @@ static void loadaware(void *m, struct rule_job *j)
 			(load_with_penalty(&j->c[i]) - mean) / (mean > 1 ? mean : 1);
 	policy_highest_two(j, score);
 	why_by_match(j);
+}
+
+static void dynamo_preset(struct policy_opts *o)
+{
+	o->host_weight = 0.75;
+	o->disk_weight = 0.25;
+	o->remote_weight = 0;
 }
 
 /* Compute costs in blocks, which are pages. A penalty counts as so many prompts like this one. */
@@ -231,7 +245,7 @@ const struct rule rule_kv_aware = {
 	.sent = expected_sent,
 	.gone = expected_gone,
 };
-const struct rule rule_llmd_precise = { .choose = llmd_precise };
+const struct rule rule_llmd_precise = { .choose = llmd_precise, .preset = llmd_preset };
 const struct rule rule_loadaware = { .choose = loadaware };
-const struct rule rule_dynamo = { .choose = dynamo };
-const struct rule rule_dynamo_lmetric = { .choose = dynamo_lmetric };
+const struct rule rule_dynamo = { .choose = dynamo, .preset = dynamo_preset };
+const struct rule rule_dynamo_lmetric = { .choose = dynamo_lmetric, .preset = dynamo_preset };

@@ -153,7 +153,7 @@ static struct outcome_guess guess_of(
 	return (struct outcome_guess){
 		.at = c->id,
 		.waits = c->backlog_s > 0,
-		.s = (float)(c->backlog_s + c->adapter_s + c->kv_s +
+		.s = (float)(c->backlog_s + c->adapter_s + c->kv_s + c->load_s +
 		    c->slowness * policy_prefill_s(o, p->tokens, c->cached)),
 	};
 }

@@ -33,7 +33,8 @@ struct decision_server {
 struct decision_candidate {
 	struct decision_server server;
 	uint32_t load, penalty, cached;		/* requests; tokens */
-	float wait_s, compute_s, shared_s, kv_s, adapter_s, cost_s;	/* <shared_s> is part of <compute_s> */
+	/* <shared_s> is part of <compute_s> */
+	float wait_s, compute_s, shared_s, load_s, kv_s, adapter_s, cost_s;
 };
 
 struct decision_compared {

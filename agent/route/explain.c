@@ -56,7 +56,7 @@ static void put_candidates(const struct job *j, struct decision *x)
 		x->candidate[i] = (struct decision_candidate){
 			.server = server_of(c), .load = c->load, .penalty = c->penalty,
 			.cached = clamp32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
-			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s,
+			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s, .load_s = (float)c->load_s,
 			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
 		};
 	}

@@ -117,6 +117,16 @@ static const struct {
 	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited, the "
 	    "adapter had to be loaded "
 	    "(0.50 s); s2 was idle and has not loaded the adapter (0.50 s)\n" },
+	{ "blocks in slower tiers",
+	    HEAD(CHOICE("cached", "s1",
+		"1600") "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":800,"
+		"\"compute_s\":0.1,\"load_s\":0.25,"
+			"\"penalty\":0,\"cost_s\":1},{\"load\":0,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":800,"
+			"\"compute_s\":0.1,"
+			"\"load_s\":0.5,\"penalty\":0,\"cost_s\":2}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cached, by cost): 800 of 1,600 tokens were there, no work waited, cached "
+	    "blocks had to be loaded (0.25 s); s2 was idle and has to load cached blocks (0.50 s)\n" },
 	{ "no body that makes sense",
 	    HEAD(
 		"\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\","

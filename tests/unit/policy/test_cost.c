@@ -227,6 +227,7 @@ static void world_make(struct rng *r, struct world *w)
 			.cached = rng_below(r, 3) ? rng_below(r, (uint32_t)w->tokens + 1) : 0,
 			.has_adapter = rng_below(r, 6) == 0,
 			.shared = rng_below(r, 2) ? part(r, 1) : 0,
+			.load_s = rng_below(r, 3) ? 0 : part(r, 1),
 			.kv_tokens = rng_below(r, 100000), .kv_room = rng_below(r, 2) ? 1 + rng_below(r, 100000) : 0,
 		};
 		w->c[i].penalty_s = w->c[i].penalty * part(r, 0.2);
@@ -256,7 +257,7 @@ static double slow_kv(const struct world *w, const struct candidate *c)
 	return filled > w->o.kv_share ? (filled - w->o.kv_share) * w->o.kv_ms / 1000 : 0;
 }
 
-/* wait + (1 + a) * prefill(uncached) * (1 - s) + g * load + k + l; a penalty adds requests. */
+/* wait + (1 + a) * prefill(uncached) * (1 - s) + t + g * load + k + l; a penalty adds requests. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
 	double a = slow_sacrifice(w), own;
@@ -272,7 +273,7 @@ static double slow_cost(const struct world *w, const struct candidate *c)
 	prefill *= c->slowness;
 	own = prefill - c->shared * prefill;
 	return c->backlog_s + own + a * own + w->o.copy_share * c->shared * prefill +
-	    slow_kv(w, c) + w->o.load_ms * c->load / 1000.0 + c->penalty_s +
+	    c->load_s + slow_kv(w, c) + w->o.load_ms * c->load / 1000.0 + c->penalty_s +
 	    w->o.load_ms * c->penalty / 1000.0 + load_adapter;
 }
 
