@@ -24,11 +24,14 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
            -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers \
            $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
-           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS)
+           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
+           $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
-LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm
-# optional: without it kvroutectl has no "events"
+# optional: without it, or with HAVE_ZMQ=, no events of engines are read
+ifndef HAVE_ZMQ
 HAVE_ZMQ := $(shell printf '\043include <zmq.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
+endif
+LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq)
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
@@ -108,8 +111,7 @@ $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
 		$(call libs,spop-check sim $(uses_conf))
-	$(link) $(LIBS) $(if $(HAVE_ZMQ),-lzmq)
-$(B)/agent/ctl/events.o: ALL_CFLAGS += $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
+	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%
 	cp -f $< $@

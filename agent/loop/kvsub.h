@@ -1,0 +1,57 @@
+/* kvsub.h - read the KV cache events that engines publish over ZeroMQ.
+ *
+ *      engine, rank r                      thread "events"
+ *      PUB    endpoint, port + r   ----->  SUB      every batch, in order: feed/kvcursor.h
+ *      ROUTER replay, port + r     <---->  DEALER   opened only while batches are missing
+ *                                            |
+ *                                            '--> route_source_batch(), _clear(), _state()
+ *
+ * The agent connects to an endpoint, or binds it if its host is "*", 0.0.0.0 or [::], as engines
+ * themselves do. Many publishers may connect to a bound endpoint. They are told apart by topic: a
+ * message belongs to the source with the longest topic that it begins with, so each source there
+ * needs a topic of its own. A replay endpoint is always connected to.
+ *
+ * Hosts are numeric, because resolving a name could block. Without libzmq all of this is missing
+ * from the program: kvsub_available(). */
+#ifndef KVROUTE_LOOP_KVSUB_H
+#define KVROUTE_LOOP_KVSUB_H
+
+#include "agent/loop/loop.h"
+#include "agent/os/addr.h"
+
+/* One server that publishes. Endpoints without "{address}"; ranks 0 counts as 1. */
+struct event_source {
+	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];
+	struct engine_events_opts events;
+};
+
+/* Returns false if the program was built without libzmq. */
+bool kvsub_available(void);
+
+#define KVSUB_ADDRESS	"{address}"	/* stands for a host, in the configuration */
+
+struct kvsub_endpoint {
+	struct addr to;		/* not set if <any_host> */
+	uint16_t port;		/* of rank 0 */
+	bool bind;
+	bool any_host;		/* the host is KVSUB_ADDRESS */
+};
+
+/* Parse "tcp://127.0.0.1:5557", "tcp://[::1]:5557", "tcp://{address}:5557", or one to bind.
+ * <ranks> is the number of ranks; the port of the last one must exist. Returns 0, or -1 with <e>, a
+ * sentence that names <text>. */
+int kvsub_endpoint_parse(
+    const char *text, uint32_t ranks, struct kvsub_endpoint *out, struct err *e);
+
+struct kvsub;
+
+/* Read the <n> sources <s> from now on, and no others. A source that was read before, with the same
+ * options, keeps its state. Copies <s>. Returns 0, or -1 if there is no memory: the old list stays.
+ * From any thread. */
+int kvsub_apply(struct kvsub *k, const struct event_source *s, size_t n);
+
+/* The metrics of the server say that its process began at <start_s>, in seconds since 1970. Another
+ * value than before: the engine was restarted. From any thread. */
+void kvsub_process_start(struct kvsub *k, struct span pool, struct span server, double start_s);
+
+#endif
