@@ -33,10 +33,11 @@ bool conf_addr_optional(struct span *text)
 	return true;
 }
 
-static int check_unix(struct span path, char *why, size_t cap)
+/* <relative>: what to say of a path without / at its start. */
+static int check_unix(struct span path, const char *relative, char *why, size_t cap)
 {
 	if (path.n == 0 || path.p[0] != '/')
-		return bad_address(why, cap, "has no absolute path after unix@");
+		return bad_address(why, cap, relative);
 	if (path.n >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return bad_address(why, cap, "has a path longer than 107 bytes");
 	for (size_t i = 0; i < path.n; i++)
@@ -85,7 +86,8 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 	if (optional && (!may || !starts_with(text, "unix@")))
 		return bad_address(why, cap, "says optional, which only unix@ addresses of spop.listen may");
 	if (starts_with(text, "unix@"))
-		return check_unix(span_of(text.p + 5, text.n - 5), why, cap);
+		return check_unix(span_of(text.p + 5, text.n - 5),
+		    "has no absolute path after unix@", why, cap);
 	if (starts_with(text, "/"))
 		return bad_address(why, cap, "is a path; write unix@ before it");
 	if (text.n >= ADDR_MAX)
@@ -108,13 +110,31 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 	return check_port(span_of(port.p + 1, port.n - 1), why, cap);
 }
 
+/* Write <text> with an address for "{address}" and a port for "{port}" to <full>. The room left is
+ * enough for the longest address. */
+static int fill(struct span *text, char full[ENGINE_URL_MAX + 1], char *why, size_t cap)
+{
+	static const char longest[] = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]";
+
+	if (engine_url_fill(*text, longest, UINT16_MAX, full, ENGINE_URL_MAX + 1) != 0)
+		return bad_address(why, cap, "is too long with an address in it");
+	engine_url_fill(*text, "127.0.0.1", 1, full, ENGINE_URL_MAX + 1);
+	*text = span_str(full);
+	if (strchr(full, '{') != NULL)
+		return bad_address(why, cap, "has a { that begins neither {address} nor {port}");
+	return 0;
+}
+
 /* The path is written to a request line unchanged. */
 int conf_url_check(struct span text, char *why, size_t cap)
 {
+	char full[ENGINE_URL_MAX + 1];
 	struct span addr, path;
 
 	if (starts_with(text, "https://"))
 		return bad_address(why, cap, "is https, which is not supported");
+	if (fill(&text, full, why, cap) != 0)
+		return -1;
 	engine_url_split(text, &addr, &path);
 	for (size_t i = 0; i < path.n; i++)
 		if (path.p[i] <= ' ' || path.p[i] > '~' || path.p[i] == '"' || path.p[i] == '\\')
@@ -125,6 +145,32 @@ int conf_url_check(struct span text, char *why, size_t cap)
 	if (starts_with(addr, ":") || starts_with(addr, "*"))
 		return bad_address(why, cap, "has no host");
 	if (!starts_with(addr, "unix@") && addr.n > 2 && memcmp(addr.p + addr.n - 2, ":0", 2) == 0)
+		return bad_address(why, cap, "has port 0");
+	return 0;
+}
+
+/* A name would have to be looked up, and ZeroMQ's other transports are of no use here. */
+int conf_endpoint_check(struct span text, bool bind, char *why, size_t cap)
+{
+	char full[ENGINE_URL_MAX + 1];
+
+	if (memmem(text.p, text.n, "{address}", 9) != NULL && !starts_with(text, "tcp://"))
+		return bad_address(why, cap, "has {address}, which only tcp:// may");
+	if (fill(&text, full, why, cap) != 0)
+		return -1;
+	if (starts_with(text, "ipc://"))
+		return check_unix(span_of(text.p + 6, text.n - 6),
+		    "has no absolute path after ipc://", why, cap);
+	if (!starts_with(text, "tcp://"))
+		return bad_address(why, cap, "begins with neither tcp:// nor ipc://");
+	text = span_of(text.p + 6, text.n - 6);
+	if (starts_with(text, ":") || starts_with(text, "/") || (!bind && starts_with(text, "*")))
+		return bad_address(why, cap, "has no host");
+	if (starts_with(text, "unix@"))
+		return bad_address(why, cap, "is a path; write ipc:// before it");
+	if (conf_addr_check(text, false, why, cap) != 0)
+		return -1;
+	if (text.n > 2 && memcmp(text.p + text.n - 2, ":0", 2) == 0)
 		return bad_address(why, cap, "has port 0");
 	return 0;
 }

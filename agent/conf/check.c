@@ -7,7 +7,7 @@
 #include "agent/conf/value.h"
 #include "agent/os/addr.h"
 
-static int key_of(const char *name)
+int conf_key_of(const char *name)
 {
 	for (size_t i = 0; i < conf_n_keys; i++)
 		if (strcmp(conf_keys[i].name, name) == 0)
@@ -20,8 +20,7 @@ static bool is_later(struct conf_mark a, struct conf_mark b)
 	return a.line != b.line ? a.line > b.line : a.column > b.column;
 }
 
-/* Find the place of an error between keys <a> and <b>. Returns false if it must not be reported. */
-static bool error_place(const struct conf_given *given, int a, int b, struct conf_mark *at)
+bool conf_error_place(const struct conf_given *given, int a, int b, struct conf_mark *at)
 {
 	if (given->bad[a] || given->bad[b])
 		return false;
@@ -34,11 +33,11 @@ static void check_order(struct conf_errors *es, const char *file, const void *re
 			const struct conf_given *given, const char *small, const char *large,
 			bool fine)
 {
-	int a = key_of(small), b = key_of(large);
+	int a = conf_key_of(small), b = conf_key_of(large);
 	char va[CONF_VALUE_MAX], vb[CONF_VALUE_MAX];
 	struct conf_mark at;
 
-	if (fine || !error_place(given, a, b, &at))
+	if (fine || !conf_error_place(given, a, b, &at))
 		return;
 	conf_value_text(&conf_keys[a], rec, va, sizeof(va));
 	conf_value_text(&conf_keys[b], rec, vb, sizeof(vb));
@@ -78,26 +77,27 @@ static void check_beneath(struct conf_errors *es, const char *file, const struct
 static void check_tokenizer(struct conf_errors *es, const char *file, const struct model_opts *m,
 			    const struct conf_given *given)
 {
-	int mode = key_of("models.mode"), tokenizer = key_of("models.tokenizer"),
-	    pattern = key_of("models.pattern");
-	int normalizer = key_of("models.normalizer");
+	int mode = conf_key_of("models.mode"), tokenizer = conf_key_of("models.tokenizer"),
+	    pattern = conf_key_of("models.pattern");
+	int normalizer = conf_key_of("models.normalizer");
 	struct conf_mark at;
 
-	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' && error_place(given, mode, tokenizer, &at))
+	if (m->mode == MODEL_TOKENS && m->tokenizer[0] == '\0' &&
+	    conf_error_place(given, mode, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.mode: tokens needs models.tokenizer.");
 	if (m->tokenizer[0] != '\0' && given->at[mode].line == 0 &&
-	    error_place(given, mode, tokenizer, &at))
+	    conf_error_place(given, mode, tokenizer, &at))
 		conf_errors_add(es, file, at,
 			"models.tokenizer needs models.mode beside it: tokens to use it, text to leave it alone.");
 	if (m->pattern[0] != '\0' && m->tokenizer[0] == '\0' &&
-	    error_place(given, pattern, tokenizer, &at))
+	    conf_error_place(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at, "models.pattern needs models.tokenizer, a file of ranks.");
 	if (m->pattern[0] != '\0' && ends_in(m->tokenizer, ".json") &&
-	    error_place(given, pattern, tokenizer, &at))
+	    conf_error_place(given, pattern, tokenizer, &at))
 		conf_errors_add(es, file, at,
 			"models.pattern is for a file of ranks; a tokenizer.json has its own.");
 	if (m->normalizer != NORMALIZER_AUTO && m->pattern[0] == '\0' &&
-	    error_place(given, normalizer, tokenizer, &at))
+	    conf_error_place(given, normalizer, tokenizer, &at))
 		conf_errors_add(es, file, at,
 			"models.normalizer is for a file of ranks, which has a models.pattern beside it.");
 }
@@ -105,15 +105,15 @@ static void check_tokenizer(struct conf_errors *es, const char *file, const stru
 void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c,
     const struct model_opts *m, const struct conf_given *given)
 {
-	int aliases = key_of("models.aliases"), name = key_of("models.name");
+	int aliases = conf_key_of("models.aliases"), name = conf_key_of("models.name");
 	struct conf_mark at;
 
 	check_tokenizer(es, file, m, given);
-	check_beneath(es, file, c, m->tokenizer, given, key_of("models.tokenizer"));
-	check_beneath(es, file, c, m->tokenizer_config, given, key_of("models.tokenizer_config"));
-	check_beneath(es, file, c, m->chat_template, given, key_of("models.chat_template"));
+	check_beneath(es, file, c, m->tokenizer, given, conf_key_of("models.tokenizer"));
+	check_beneath(es, file, c, m->tokenizer_config, given, conf_key_of("models.tokenizer_config"));
+	check_beneath(es, file, c, m->chat_template, given, conf_key_of("models.chat_template"));
 	if (m->aliases[0][0] != '\0' && strchr(m->name, '*') != NULL &&
-	    error_place(given, aliases, name, &at))
+	    conf_error_place(given, aliases, name, &at))
 		conf_errors_add(es, file, at,
 			"models.aliases are names of one model, and models.name has a * in it.");
 }
@@ -148,7 +148,7 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 			const char *b = lists[j].addr[n % LISTEN_MAX];
 
 			if (addresses_collide(a, b, lists[j].datagrams) &&
-			    error_place(given, key_of(lists[i].name), key_of(lists[j].name), &at))
+			    conf_error_place(given, conf_key_of(lists[i].name), conf_key_of(lists[j].name), &at))
 				conf_errors_add(es, file, at, "%s and %s both have the address %s.",
 						lists[i].name, lists[j].name, a);
 		}
@@ -159,10 +159,10 @@ static void check_addrs(struct conf_errors *es, const char *file, const struct c
 static void check_clock(struct conf_errors *es, const char *file, const struct conf *c,
 			const struct conf_given *given)
 {
-	int clock = key_of("clock"), listen = key_of("spop.listen");
+	int clock = conf_key_of("clock"), listen = conf_key_of("spop.listen");
 	struct conf_mark at;
 
-	if (c->loop.clock != CLOCK_MESSAGE || !error_place(given, clock, listen, &at))
+	if (c->loop.clock != CLOCK_MESSAGE || !conf_error_place(given, clock, listen, &at))
 		return;
 	for (size_t i = 0; i < LISTEN_MAX && c->loop.spop[i][0] != '\0'; i++)
 		if (!addr_is_loopback(c->loop.spop[i]))
@@ -175,15 +175,15 @@ static void check_index(struct conf_errors *es, const char *file, const struct c
 			const struct conf_given *given)
 {
 	const struct index_opts *o = &c->route.index;
-	int shards = key_of("index.shards"), bytes = key_of("index.max_bytes");
+	int shards = conf_key_of("index.shards"), bytes = conf_key_of("index.max_bytes");
 	uint64_t floors = c->route.tenant_default.index_floor;
 	struct conf_mark at;
 
-	if (error_place(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
+	if (conf_error_place(given, shards, shards, &at) && (o->shards & (o->shards - 1)) != 0)
 		conf_errors_add(es, file, at,
 			"index.shards: %u is not a power of two; it must be 1, 2, 4, 8, 16, 32 or 64.",
 				o->shards);
-	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && error_place(given, shards, bytes, &at))
+	else if (o->max_bytes / o->shards > SHARD_BYTES_MAX && conf_error_place(given, shards, bytes, &at))
 		conf_errors_add(es, file, at,
 			"index.max_bytes is more than 4 GiB for each of %u index.shards; more shards are "
 			"needed.", o->shards);
@@ -225,11 +225,11 @@ static void check_written(struct conf_errors *es, const char *file, const struct
 			  const struct written *w, const char *key, const char *what,
 			  const char *path)
 {
-	int a = key_of(w->key), b = key != NULL ? key_of(key) : a;
+	int a = conf_key_of(w->key), b = key != NULL ? conf_key_of(key) : a;
 	struct conf_mark at;
 
 	if (w->path[0] != '\0' && path[0] != '\0' && same_path(w->path, path) &&
-	    error_place(given, a, b, &at))
+	    conf_error_place(given, a, b, &at))
 		conf_errors_add(es, file, at, "%s %s %.200s, which is %s.", w->key, w->how, w->path,
 				what);
 }
@@ -266,7 +266,7 @@ static void check_files(struct conf_errors *es, const char *file, const char *ow
 void conf_check(struct conf_errors *es, const char *file, const char *own, const struct conf *c,
 		const struct conf_given *given)
 {
-	int max_pools = key_of("max_pools"), segments = key_of("segment_cache.max_bytes");
+	int max_pools = conf_key_of("max_pools"), segments = conf_key_of("segment_cache.max_bytes");
 	struct conf_mark at;
 
 	check_order(es, file, c, given, "spop.max_frame_size", "spop.max_joined",
@@ -280,7 +280,7 @@ void conf_check(struct conf_errors *es, const char *file, const char *own, const
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
 	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 &&
-	    error_place(given, segments, segments, &at))
+	    conf_error_place(given, segments, segments, &at))
 		conf_errors_add(es, file, at, "segment_cache.max_bytes must be at least 1 MiB, or 0 for none.");
 	if (c->route.n_pools > c->route.max_pools && !given->bad[max_pools]) {
 		at = given->at[max_pools].line ? given->at[max_pools] : given->pools_at;

@@ -12,6 +12,12 @@ struct conf_given {
 	struct conf_mark pools_at, tenants_at;
 };
 
+/* Returns the index of the key with this full name, or -1. */
+int conf_key_of(const char *name);
+
+/* Find the place of an error between keys <a> and <b>. Returns false if it must not be reported. */
+bool conf_error_place(const struct conf_given *given, int a, int b, struct conf_mark *at);
+
 /* <own>: the absolute path of the configuration file, or NULL if it is unknown. */
 void conf_check(struct conf_errors *es, const char *file, const char *own, const struct conf *c,
 		const struct conf_given *given);
@@ -19,6 +25,10 @@ void conf_check(struct conf_errors *es, const char *file, const char *own, const
 /* Check the policy or a pool. A pool is only blamed for keys that it gives. */
 void conf_check_pool(struct conf_errors *es, const char *file, const struct pool_opts *p,
 		     const struct conf_given *given);
+
+/* Check one engine. stats_feed in <c> is already read; <sockets_bad>: its list was rejected. */
+void conf_check_engine(struct conf_errors *es, const char *file, const struct conf *c,
+    const struct engine_opts *e, const struct conf_given *given, bool sockets_bad);
 
 /* Check one model. models_dir in <c> is already read. */
 void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c,

@@ -8,6 +8,7 @@ void conf_defaults(struct conf *c)
 	memset(c, 0, sizeof(*c));
 	route_defaults(&c->route);
 	loop_defaults(&c->loop);
+	c->route.events_max_bytes = 64u << 20;
 }
 
 void conf_free(struct conf *c)

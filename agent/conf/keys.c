@@ -5,6 +5,7 @@
  * from conf_defaults(). */
 #include "agent/conf/keys.h"
 #include "agent/conf/value.h"
+#include "agent/route/sources.h"
 
 #define KIB	1024.0
 #define MIB	(1024 * KIB)
@@ -121,6 +122,9 @@ const struct conf_key conf_keys[] = {
 	  .help = "Time between polls of an engine's metrics; they are valid for three intervals." },
 	{ "engine_feed.timeout", TYPE_TIME, CONF(loop.engine_timeout_ms), 10, MINUTE, RELOAD,
 	  .help = "Longest wait for an answer." },
+
+	{ "events.max_bytes", TYPE_SIZE, CONF(route.events_max_bytes), 0, 64 * GIB, RESTART,
+	  .help = "Memory for the blocks that engines report in events; 0: no events are read." },
 
 	{ "decisions.keep", TYPE_INT, CONF(route.decisions_keep), 0, 65536, RESTART,
 	  .help = "Number of last decisions kept with their inputs, for /decisions; 0: none." },
@@ -351,12 +355,26 @@ const struct conf_key conf_keys[] = {
 	  63 * GIB, RELOAD, .help = "Bytes of the index that other tenants cannot evict." },
 
 	{ "engines.name", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, name), 1,
-	  SERVER_NAME_MAX, RELOAD, .help = "Name of the server in HAProxy." },
+	  SERVER_NAME_MAX, RELOAD,
+	  .help = "Name of the server in HAProxy; \"*\": every server of the pool not listed." },
 	{ "engines.pool", TYPE_NAME, HOME_ENGINE, FIELD(struct engine_opts, pool), 1, POOL_NAME_MAX,
 	  RELOAD, .help = "Name of its HAProxy backend." },
-	{ "engines.metrics", TYPE_URL, HOME_ENGINE, FIELD(struct engine_opts, metrics), 1,
+	{ "engines.metrics", TYPE_URL, HOME_ENGINE, FIELD(struct engine_opts, metrics), 0,
 	  ENGINE_URL_MAX, RELOAD,
-	  .help = "HTTP address of its metrics; default path: /metrics." },
+	  .help = "HTTP address of its metrics; default path: /metrics; empty: they are not read." },
+	{ "engines.events.endpoint", TYPE_ENDPOINT, HOME_ENGINE,
+	  FIELD(struct engine_opts, events.endpoint), 0, ENGINE_URL_MAX, RELOAD, .optional = true,
+	  .help = "Where it publishes KV cache events, of rank 0; empty: they are not read." },
+	{ "engines.events.replay", TYPE_ENDPOINT, HOME_ENGINE,
+	  FIELD(struct engine_opts, events.replay), 0, ENGINE_URL_MAX, RELOAD,
+	  .help = "Where it replays lost events, of rank 0; empty: it does not." },
+	{ "engines.events.topic", TYPE_TEXT, HOME_ENGINE,
+	  FIELD(struct engine_opts, events.topic), 0,
+	  sizeof(((struct engine_events_opts *)0)->topic) - 1, RELOAD,
+	  .help = "Start of the topics to read; empty: all." },
+	{ "engines.events.ranks", TYPE_INT, HOME_ENGINE, FIELD(struct engine_opts, events.ranks),
+	  0, SOURCE_RANKS_MAX, RELOAD,
+	  .help = "Ranks of data parallelism; rank r has port + r; 0: as it reports, or 1." },
 };
 
 const size_t conf_n_keys = sizeof(conf_keys) / sizeof(*conf_keys);
@@ -369,6 +387,7 @@ const struct conf_section conf_sections[] = {
 	{ "stats_feed", SHAPE_KEYS,
 		"HAProxy's stats sockets: drain, maintenance, and the load of servers." },
 	{ "engine_feed", SHAPE_KEYS, "Metrics of the engines listed under engines." },
+	{ "events", SHAPE_KEYS, "KV cache events of the engines listed under engines." },
 	{ "decisions", SHAPE_KEYS, "Decisions kept for kvroutectl why." },
 	{ "prompt", SHAPE_KEYS, "How request bodies become pages." },
 	{ "index", SHAPE_KEYS, "Which server holds which pages." },
@@ -396,19 +415,35 @@ const struct conf_section conf_sections[] = {
 	  "  - name: acme\n"
 	  "    index_floor: 32 MiB" },
 	{ "engines", SHAPE_ENGINES,
-	  "Engines whose metrics are polled: vLLM, SGLang, TensorRT-LLM.\n"
+	  "Engines whose metrics or KV cache events are read: vLLM, SGLang, TensorRT-LLM.\n"
 	  "  - name: gpu1\n"
 	  "    pool: chat\n"
-	  "    metrics: 10.0.0.1:8000" },
+	  "    metrics: 10.0.0.1:8000\n"
+	  "  - name: \"*\"\n"
+	  "    pool: chat\n"
+	  "    metrics: \"{address}:{port}\"\n"
+	  "    events:\n"
+	  "      endpoint: \"tcp://{address}:5557\"\n"
+	  "      replay: \"tcp://{address}:5558\"" },
 };
+
+_Static_assert(sizeof(conf_sections) / sizeof(*conf_sections) <= CONF_SECTIONS_MAX,
+	       "raise CONF_SECTIONS_MAX");
 
 const size_t conf_n_sections = sizeof(conf_sections) / sizeof(*conf_sections);
 
 const char *conf_key_word(const struct conf_key *k)
 {
-	const char *point = strchr(k->name, '.');
+	const char *point = strrchr(k->name, '.');
 
 	return point != NULL ? point + 1 : k->name;
+}
+
+struct span conf_key_group(const struct conf_key *k)
+{
+	const char *first = strchr(k->name, '.'), *last = strrchr(k->name, '.');
+
+	return first == last ? SPAN("") : span_of(first + 1, (size_t)(last - first - 1));
 }
 
 const char *conf_section_name(const struct conf_section *s)
@@ -426,13 +461,23 @@ bool conf_key_in(const struct conf_key *k, const struct conf_section *s)
 	return span_eq(span_of(k->name, n), span_str(conf_section_name(s)));
 }
 
-int conf_key_find(const struct conf_section *s, struct span word)
+int conf_key_find(const struct conf_section *s, struct span group, struct span word)
 {
 	for (size_t i = 0; i < conf_n_keys; i++)
 		if (conf_key_in(&conf_keys[i], s) &&
+		    span_eq(conf_key_group(&conf_keys[i]), group) &&
 		    span_eq(span_str(conf_key_word(&conf_keys[i])), word))
 			return (int)i;
 	return -1;
+}
+
+bool conf_group_in(const struct conf_section *s, struct span name)
+{
+	for (size_t i = 0; i < conf_n_keys; i++)
+		if (name.n > 0 && conf_key_in(&conf_keys[i], s) &&
+		    span_eq(conf_key_group(&conf_keys[i]), name))
+			return true;
+	return false;
 }
 
 int conf_section_find(struct span word)

@@ -1,6 +1,7 @@
 /* keys.h - the table of keys, for the loader, the printer, the checks and the manual.
  *
- *      name             "spop.max_frame_size": the section, a point, the word in the file
+ *      name             "spop.max_frame_size": the section, a point, the word in the file;
+ *                       "engines.events.topic": with a group, a map below "events:" in an entry
  *      home, at         the struct of the value, and its place there
  *      type, min, max   the allowed values
  *      reload           whether SIGHUP may change it in a running agent
@@ -24,6 +25,7 @@ enum conf_type {
 	TYPE_PATH,	/* absolute; min 0: may be empty */
 	TYPE_FILE,	/* the same, or relative to models_dir; without ".." */
 	TYPE_URL,	/* address of an engine's metrics: agent/loop/engine_url.h */
+	TYPE_ENDPOINT,	/* tcp:// or ipc:// address of an engine's events: the same header */
 	TYPE_ADDRS,	/* a list of addresses; min: the fewest */
 	TYPE_NAMES,	/* a list of model names, PROMPT_NAME_MAX + 1 bytes each; <width>: of all */
 	TYPE_ORDER,	/* system, tools and messages in any order */
@@ -47,7 +49,9 @@ struct conf_key {
 	double min, max;
 	bool reload;
 	const char *const *words;	/* WORD, WORDS: ends with NULL */
-	bool optional;			/* ADDRS: unix@ addresses may end in "optional"; NAMES: "*" is allowed */
+	/* ADDRS: unix@ addresses may end in "optional"; NAMES: "*" is allowed; ENDPOINT: an address to
+	 * bind, like tcp://0.0.0.0:5557, is allowed */
+	bool optional;
 	const char *help;
 };
 
@@ -67,21 +71,29 @@ struct conf_section {
 	const char *help;	/* lines, each without its "# " */
 };
 
-#define CONF_KEYS_MAX	128
+#define CONF_KEYS_MAX	160
+#define CONF_SECTIONS_MAX	32
 
 extern const struct conf_key conf_keys[];
 extern const size_t conf_n_keys;
 extern const struct conf_section conf_sections[];
 extern const size_t conf_n_sections;
 
-/* Returns the word in the file: the part after the point. */
+/* Returns the word in the file: the part after the last point. */
 const char *conf_key_word(const struct conf_key *k);
+
+/* Returns the word between two points, or an empty span. */
+struct span conf_key_group(const struct conf_key *k);
 
 /* Returns true if <k> is allowed in <s> (NULL: at the top of the file). */
 bool conf_key_in(const struct conf_key *k, const struct conf_section *s);
 
-/* Returns the index of the key that is written as <word> in <s> (NULL: at the top), or -1. */
-int conf_key_find(const struct conf_section *s, struct span word);
+/* Returns the index of the key that is written as <word> in <s> (NULL: at the top), or -1. <group>:
+ * the map in an entry of <s> that holds it; empty: none. */
+int conf_key_find(const struct conf_section *s, struct span group, struct span word);
+
+/* Returns true if <s> has a group of this name. */
+bool conf_group_in(const struct conf_section *s, struct span name);
 int conf_section_find(struct span word);
 
 /* Returns the name for messages; "" for the top of the file. */

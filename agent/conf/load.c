@@ -117,17 +117,16 @@ static int set_list(
 	return 0;
 }
 
-/* Set the value of <key>, a key of section <s>, in <rec>. */
-static void set_key(struct conf_loader *l, const struct conf_section *s, void *rec,
-		    struct conf_given *given, const struct conf_node *key,
-		    const struct conf_node *v)
+/* Set the value of <key>, a key of section <s> and its <group>, in <rec>. */
+static void set_key(struct conf_loader *l, const struct conf_section *s, struct span group,
+    void *rec, struct conf_given *given, const struct conf_node *key, const struct conf_node *v)
 {
-	int i = conf_key_find(s, key->text);
+	int i = conf_key_find(s, group, key->text);
 	const struct conf_key *k;
 	int rc = -1;
 
 	if (i < 0) {
-		conf_unknown_key(l, s, key);
+		conf_unknown_key(l, s, group, key);
 		return;
 	}
 	k = &conf_keys[i];
@@ -203,6 +202,26 @@ static void apply_preset(struct conf_loader *l, struct pool_opts *p, const struc
 	}
 }
 
+/* Read <map>, the value of <name>, a group of keys in an entry of <s>. */
+static void load_group(struct conf_loader *l, const struct conf_section *s, void *rec,
+    struct conf_given *given, const struct conf_node *name, const struct conf_node *map)
+{
+	const struct conf_node *key, *v;
+	uint32_t at = map->first;
+	char show[CONF_SHOW_MAX];
+
+	if (map->kind == NODE_REFUSED)
+		return;
+	if (map->kind != NODE_MAP) {
+		conf_add(l, map->at,
+		    "%s." SPAN_FMT ": %s does not belong here; its keys stand below it, indented.",
+		    s->name, SPAN_ARG(name->text), conf_kind_text(l, map, show));
+		return;
+	}
+	while ((key = next_pair(l, &at, &v)) != NULL)
+		set_key(l, s, name->text, rec, given, key, v);
+}
+
 /* Read all keys of <map>, which is section <s>. */
 void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec,
 		     struct conf_given *given, const struct conf_node *map)
@@ -213,7 +232,10 @@ void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *re
 	if (s->shape == SHAPE_POLICY || s->shape == SHAPE_POOLS)
 		apply_preset(l, rec, map);
 	while ((key = next_pair(l, &at, &v)) != NULL)
-		set_key(l, s, rec, given, key, v);
+		if (conf_group_in(s, key->text))
+			load_group(l, s, rec, given, key, v);
+		else
+			set_key(l, s, SPAN(""), rec, given, key, v);
 }
 
 static void load_section(struct conf_loader *l, size_t i, void *rec, struct conf_given *given)
@@ -253,7 +275,7 @@ static void load_top(struct conf_loader *l)
 	}
 	while ((key = next_pair(l, &at, &v)) != NULL) {
 		if ((s = conf_section_find(key->text)) < 0) {
-			set_key(l, NULL, l->c, &l->given, key, v);
+			set_key(l, NULL, SPAN(""), l->c, &l->given, key, v);
 		} else if (l->section_at[s].line > 0) {
 			conf_add(l, key->at,
 			    "The section %s is given twice; the first is in line %d.",
@@ -291,7 +313,6 @@ static int load_text(struct conf *c, const char *name, const char *own, const ch
 {
 	struct conf_loader l = { .c = c, .file = name, .es = es };
 
-	_Static_assert(sizeof(l.section) / sizeof(*l.section) >= 16, "one for each section");
 	conf_defaults(c);
 	if (conf_errors_init(es) != 0) {
 		es->lost = 1;

@@ -27,7 +27,7 @@ static int line_of_name(struct conf_loader *l, const struct conf_node *list, con
 
 static int name_key(const struct conf_section *s)
 {
-	return conf_key_find(s, SPAN("name"));
+	return conf_key_find(s, SPAN(""), SPAN("name"));
 }
 
 /* Read one entry into <rec> and check its name. Returns false if the entry is not kept. */
@@ -142,7 +142,7 @@ static bool names_are_new(struct conf_loader *l, const struct conf_section *s,
 
 		if (other == NULL)
 			continue;
-		conf_add(l, given->at[conf_key_find(s, key)],
+		conf_add(l, given->at[conf_key_find(s, SPAN(""), key)],
 		    "%s: The %s %s is a name of %s already.", s->name, what,
 		    conf_show(span_str(names[i]), show), conf_show(span_str(other->name), whose));
 		return false;
@@ -224,21 +224,23 @@ static int add_tenant(struct conf_loader *l, const struct conf_section *s,
 	return 0;
 }
 
-/* Check that pool and metrics are given, and that pool and name are no "*". Returns false after
- * reporting an error. */
+/* Check that a pool, and metrics or events, are given, and that the pool is no "*". <errors>: of
+ * the file before this entry. Returns false after reporting an error. */
 static bool engine_is_whole(struct conf_loader *l, const struct conf_section *s,
-    const struct conf_node *entry, const struct conf_given *given, const struct engine_opts *e)
+    const struct conf_node *entry, const struct conf_given *given, const struct engine_opts *e,
+    size_t errors)
 {
-	int pool = conf_key_find(s, SPAN("pool")), metrics = conf_key_find(s, SPAN("metrics"));
+	int pool = conf_key_of("engines.pool"), metrics = conf_key_of("engines.metrics");
+	int endpoint = conf_key_of("engines.events.endpoint");
 
 	if (given->at[pool].line == 0)
 		conf_add(l, entry->at, "%s: This engine has no pool.", s->name);
-	else if (given->at[metrics].line == 0)
-		conf_add(l, entry->at, "%s: This engine has no metrics.", s->name);
-	else if (strcmp(e->name, "*") == 0 || strcmp(e->pool, "*") == 0)
-		conf_add(l, entry->at, "%s: An engine is one server of one pool, and not \"*\".", s->name);
+	else if (e->metrics[0] == '\0' && e->events.endpoint[0] == '\0' && l->es->n == errors)
+		conf_add(l, entry->at, "%s: This engine has neither metrics nor events.endpoint.", s->name);
+	else if (strcmp(e->pool, "*") == 0)
+		conf_add(l, entry->at, "%s: An engine belongs to one pool, and not to \"*\".", s->name);
 	else
-		return !given->bad[pool] && !given->bad[metrics];
+		return !given->bad[pool] && !given->bad[metrics] && !given->bad[endpoint];
 	return false;
 }
 
@@ -250,11 +252,14 @@ static int add_engine(
 	struct engine_opts e = o->engine_default, *more;
 	struct conf_given given = { 0 };
 	char show[CONF_SHOW_MAX];
-	size_t i;
+	size_t i, errors = l->es->n;
 
 	if (!load_entry(l, s, &e, &given, entry) ||
-	    (entry->whole && !engine_is_whole(l, s, entry, &given, &e)))
+	    (entry->whole && !engine_is_whole(l, s, entry, &given, &e, errors)))
 		return 0;
+	if (entry->whole)
+		conf_check_engine(l->es, l->file, l->c, &e, &given,
+		    l->given.bad[conf_key_of("stats_feed.sockets")]);
 	for (i = 0; i < o->n_engines; i++)
 		if (strcmp(o->engines[i].name, e.name) == 0 && strcmp(o->engines[i].pool, e.pool) == 0)
 			break;

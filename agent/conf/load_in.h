@@ -12,8 +12,8 @@ struct conf_loader {
 	struct conf_tree tree;
 	struct conf_errors *es;
 	struct conf_given given;
-	uint32_t section[20];		/* node of the section's value, 0: none */
-	struct conf_mark section_at[20];
+	uint32_t section[CONF_SECTIONS_MAX];	/* node of the section's value, 0: none */
+	struct conf_mark section_at[CONF_SECTIONS_MAX];
 };
 
 static inline const struct conf_node *conf_node_at(const struct conf_loader *l, uint32_t i)
@@ -27,9 +27,9 @@ static inline const struct conf_node *conf_node_at(const struct conf_loader *l, 
 const char *conf_kind_text(
     const struct conf_loader *l, const struct conf_node *n, char show[CONF_SHOW_MAX]);
 
-/* Report the unknown key <key> of section <s> (NULL: top level). */
-void conf_unknown_key(
-    struct conf_loader *l, const struct conf_section *s, const struct conf_node *key);
+/* Report the unknown key <key> of section <s> (NULL: top level) and its <group>. */
+void conf_unknown_key(struct conf_loader *l, const struct conf_section *s, struct span group,
+    const struct conf_node *key);
 
 /* Read all keys of <map>, which is section <s>, into <rec>. */
 void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec,

@@ -76,15 +76,27 @@ static void put_keys(const struct printer *p, const struct conf_section *s, cons
 		}
 }
 
-/* Print "  - name: ..." and the other keys of one entry. */
+/* Print "  - name: ..." and the other keys of one entry. The keys of a group stand together in the
+ * table. */
 static void put_entry(const struct printer *p, const struct conf_section *s, const void *rec)
 {
-	int name = conf_key_find(s, SPAN("name"));
+	int name = conf_key_find(s, SPAN(""), SPAN("name"));
+	struct span group = SPAN("");
 
 	put_key(p, "  - ", &conf_keys[name], rec);
-	for (size_t i = 0; i < conf_n_keys; i++)
-		if (conf_key_in(&conf_keys[i], s) && (int)i != name)
-			put_key(p, "    ", &conf_keys[i], rec);
+	for (size_t i = 0; i < conf_n_keys; i++) {
+		const struct conf_key *k = &conf_keys[i];
+
+		if (!conf_key_in(k, s) || (int)i == name)
+			continue;
+		if (!span_eq(conf_key_group(k), group)) {
+			group = conf_key_group(k);
+			print_text(p, "    ");
+			p->put(p->arg, group.p, group.n);
+			print_text(p, ":\n");
+		}
+		put_key(p, group.n > 0 ? "      " : "    ", k, rec);
+	}
 }
 
 /* Print the help that is not repeated in every entry. */

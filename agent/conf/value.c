@@ -259,8 +259,10 @@ static int parse_text(const struct conf_key *k, struct span s, char *why, size_t
 		return -1;
 	if (k->type == TYPE_NAME)
 		return check_name(s, why, cap);
-	if (k->type == TYPE_URL)
+	if (k->type == TYPE_URL && s.n > 0)
 		return conf_url_check(s, why, cap);
+	if (k->type == TYPE_ENDPOINT && s.n > 0)
+		return conf_endpoint_check(s, k->optional, why, cap);
 	if (k->type == TYPE_FILE)
 		return check_file(s, why, cap);
 	if (k->type == TYPE_PATH && s.n > 0 && s.p[0] != '/')
@@ -293,6 +295,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 	case TYPE_PATH:
 	case TYPE_FILE:
 	case TYPE_URL:
+	case TYPE_ENDPOINT:
 		if ((rc = parse_text(k, text, why, cap)) != 0)
 			return rc;
 		memset(at, 0, k->width);

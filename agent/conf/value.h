@@ -46,8 +46,13 @@ const char *conf_show(struct span text, char out[CONF_SHOW_MAX]);
  * Returns 0, or -1 with <why>. */
 int conf_addr_check(struct span text, bool optional, char *why, size_t cap);
 
-/* Check "127.0.0.1:8000", "http://[::1]:8000/metrics", "unix@/run/x.sock". Returns as above. */
+/* Check "127.0.0.1:8000", "http://[::1]:8000/metrics", "unix@/run/x.sock", or with "{address}" and
+ * "{port}". Returns as above. */
 int conf_url_check(struct span text, char *why, size_t cap);
+
+/* Check "tcp://10.0.0.1:5557", "tcp://{address}:5557", "ipc:///run/x.sock". <bind>: or one to bind,
+ * like "tcp://0.0.0.0:5557". Returns as above. */
+int conf_endpoint_check(struct span text, bool bind, char *why, size_t cap);
 
 /* Remove the word "optional" from the end of <text>. Returns true if it was there. */
 bool conf_addr_optional(struct span *text);

@@ -14,6 +14,7 @@ const char *conf_type_name(enum conf_type t)
 		[TYPE_NUMBER] = "number", [TYPE_BOOL] = "boolean", [TYPE_WORD] = "word",
 		[TYPE_MODE] = "mode", [TYPE_TEXT] = "text", [TYPE_NAME] = "name",
 		[TYPE_PATH] = "path", [TYPE_FILE] = "path", [TYPE_URL] = "url",
+		[TYPE_ENDPOINT] = "url",
 		[TYPE_NAMES] = "list", [TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
 		[TYPE_WORDS] = "list",
 	};
@@ -124,6 +125,7 @@ void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 	case TYPE_PATH:
 	case TYPE_FILE:
 	case TYPE_URL:
+	case TYPE_ENDPOINT:
 		snprintf(out, cap, "%s to %s bytes", min, max);
 		break;
 	case TYPE_NAMES:
@@ -190,6 +192,10 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 		snprintf(out, cap,
 		    "an address like 127.0.0.1:8000 or http://127.0.0.1:8000/metrics, of %s",
 		    range);
+		break;
+	case TYPE_ENDPOINT:
+		snprintf(out, cap,
+		    "an address like tcp://127.0.0.1:5557 or tcp://{address}:5557, of %s", range);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);
@@ -302,6 +308,7 @@ void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_
 	case TYPE_PATH:
 	case TYPE_FILE:
 	case TYPE_URL:
+	case TYPE_ENDPOINT:
 		quote_text(at, out, cap);
 		break;
 	case TYPE_NAMES:

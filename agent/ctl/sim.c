@@ -57,7 +57,7 @@ static bool apply_keys(struct pool_opts *p, const char *text)
 
 	while (*text != '\0') {
 		size_t n = strcspn(text, ","), eq = strcspn(text, "=");
-		int k = eq < n ? conf_key_find(policy, span_of(text, eq)) : -1;
+		int k = eq < n ? conf_key_find(policy, SPAN(""), span_of(text, eq)) : -1;
 
 		if (k < 0 ||
 		    conf_value_set(&conf_keys[k], p, span_of(text + eq + 1, n - eq - 1), why,

@@ -55,6 +55,7 @@ struct route_opts {
 	struct heads_opts heads;
 	/* segment cache, once a model has a tokenizer; 0: none; default 64 MiB */
 	size_t segcache_max_bytes;
+	size_t events_max_bytes;	/* blocks that engines report; 0: none; default 0 */
 	size_t slices_max_bytes;	/* all bodies that wait for more slices; default 64 MiB */
 	msec slices_max_age_ms;		/* default 5000 */
 	uint32_t ledger_max_entries;	/* open requests; above it the oldest is closed; default 65536 */

@@ -145,6 +145,9 @@ static const char *other_text(const struct conf_key *k, const void *home, char *
 	case TYPE_URL:
 		snprintf(out, cap, "http://[::1]:8000/%s", k->name);
 		break;
+	case TYPE_ENDPOINT:
+		snprintf(out, cap, "tcp://[::1]:%zu", 5000 + k->at % 1000);
+		break;
 	case TYPE_NAMES:
 		snprintf(out, cap, "[\"Caf\xc3\xa9 \\\"y\\\"\", z]");
 		break;
@@ -169,17 +172,25 @@ static char *everything_else(void)
 	for (size_t sec = 0; sec <= conf_n_sections; sec++) {
 		const struct conf_section *in = sec ? &conf_sections[sec - 1] : NULL;
 		bool list = in != NULL && (in->shape != SHAPE_KEYS && in->shape != SHAPE_POLICY);
+		struct span group = SPAN("");
 
 		if (in != NULL)
 			sink_put(&s, line, (size_t)sprintf(line, "%s:\n%s", in->name,
 							   list ? "  -\n" : ""));
-		for (size_t i = 0; i < conf_n_keys; i++)
-			if (conf_key_in(&conf_keys[i], in))
-				sink_put(&s, line, (size_t)sprintf(line, "%s%s: %s\n",
-					 in == NULL ? "" : list ? "    " : "  ",
-					 conf_key_word(&conf_keys[i]),
-					 other_text(&conf_keys[i], conf_key_home(&conf_keys[i], &c),
-						    text, sizeof(text))));
+		for (size_t i = 0; i < conf_n_keys; i++) {
+			const struct conf_key *k = &conf_keys[i];
+
+			if (!conf_key_in(k, in))
+				continue;
+			if (!span_eq(conf_key_group(k), group)) {
+				group = conf_key_group(k);
+				sink_put(&s, line, (size_t)sprintf(line, "    " SPAN_FMT ":\n", SPAN_ARG(group)));
+			}
+			sink_put(&s, line, (size_t)sprintf(line, "%s%s: %s\n",
+				 group.n ? "      " : in == NULL ? "" : list ? "    " : "  ",
+				 conf_key_word(k),
+				 other_text(k, conf_key_home(k, &c), text, sizeof(text))));
+		}
 	}
 	conf_free(&c);
 	return s.p;
