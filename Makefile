@@ -23,14 +23,14 @@ CFLAGS  ?= $(OPT) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
            -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers \
            $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
-           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
-           $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
-ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
 # optional: without it, or with HAVE_ZMQ=, no events of engines are read
 ifndef HAVE_ZMQ
 HAVE_ZMQ := $(shell printf '\043include <zmq.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
 endif
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
+           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
+           $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
+ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
 LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq)
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----

@@ -1,6 +1,7 @@
 /* check_engine.c - rules between the keys of one engine. */
 #include "agent/conf/check_in.h"
 #include "agent/loop/engine_url.h"
+#include "agent/loop/kvsub.h"
 #include "agent/route/sources.h"
 
 struct engine_check {
@@ -90,13 +91,12 @@ static void check_bound(const struct engine_check *k)
 /* The agent can be built without ZeroMQ. */
 static void check_built(const struct engine_check *k)
 {
-#ifndef HAVE_ZMQ
 	struct conf_mark at;
 
-	if (k->e->events.endpoint[0] != '\0' && place(k, "engines.events.endpoint", &at))
+	if (!kvsub_available() && k->e->events.endpoint[0] != '\0' &&
+	    place(k, "engines.events.endpoint", &at))
 		add(k, at, "engines.events.endpoint: This kvroute was built without libzmq, which events "
 		    "need; install libzmq3-dev and build it again.");
-#endif
 }
 
 static void check_endpoint(const struct engine_check *k)
