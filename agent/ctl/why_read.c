@@ -40,6 +40,7 @@ static const struct field fields[] = {
 	D(n_candidates),
 	D(work),
 	ST(IN_CANDIDATE, server),
+	ST(IN_CANDIDATE, truth),
 	S(IN_CANDIDATE, load),
 	S(IN_CANDIDATE, wait_s),
 	S(IN_CANDIDATE, cached_tokens),

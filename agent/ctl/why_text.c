@@ -73,6 +73,20 @@ static void say_cached(FILE *to, const struct why_decision *d, double cached)
 		fprintf(to, "%s of %s tokens were there", text_count(cached), text_count(d->prompt_tokens));
 }
 
+/* Say where the number of cached tokens is from, unless it is from requests, as it usually is. */
+static void say_truth(FILE *to, const struct why_server *s)
+{
+	static const char *const text[][2] = {
+		{ "events", " by its engine's events" },
+		{ "sent", ", of which some are on their way" },
+		{ "both", " by requests and its engine's events" },
+	};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
+		if (same_text(s->truth, text[i][0]))
+			fprintf(to, "%s", text[i][1]);
+}
+
 static const char *no_server(const char *why)
 {
 	static const char *const text[][2] = {
@@ -116,6 +130,7 @@ static void say_choice(FILE *to, const struct why_decision *d)
 		return;
 	fprintf(to, ": ");
 	say_cached(to, d, d->candidate[0].cached_tokens);
+	say_truth(to, &d->candidate[0]);
 	fprintf(to, ", ");
 	say_wait(to, &d->candidate[0]);
 	if (d->candidate[0].shared_s > 0)

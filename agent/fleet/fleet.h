@@ -79,6 +79,8 @@ struct server {
 	uint64_t failures;		/* requests that it failed */
 	struct watch watch;		/* stats rows */
 	struct engine_seen engine;
+	uint32_t source;		/* number + 1 of its KV cache events; 0: none. For the owner */
+	msec stores_due;		/* a request with new blocks was sent then; 0: none. For the owner */
 	struct capacity capacity;
 	uint64_t inferred;		/* cache tokens inferred from <capacity>; 0: unknown */
 };

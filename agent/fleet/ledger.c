@@ -120,6 +120,7 @@ void ledger_answered(struct ledger_entry *e, msec now)
 		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);
 	e->answered = true;
+	e->answered_at = now;
 }
 
 static void end_untimed(struct ledger_entry *e, msec now)

@@ -35,7 +35,8 @@ struct ledger_entry {
 	struct work work;	/* waits at the server until the first token */
 	uint64_t prompt_tokens;	/* with the unseen rest of a truncated body */
 	uint64_t kv_tokens;	/* of them, those that no other open prompt has */
-	bool answered;		/* its first token was reported */
+	bool answered;		/* its first token was reported, at <answered_at> */
+	msec answered_at;
 	struct rate_added added;	/* by that, to the rate of <server> */
 	server_id from;		/* the server we chose, if it went elsewhere; else SERVER_NONE */
 };

@@ -8,6 +8,7 @@
 #include "agent/base/num.h"
 #include "agent/loop/decisions_page_in.h"
 #include "agent/route/decisions.h"
+#include "agent/route/truth.h"
 #include "agent/fleet/fleet.h"
 
 #define SLICE		16u	/* records copied at once: some microseconds */
@@ -175,6 +176,7 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 		put_server(p, "server", c->server);
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
+		put_string(p->t, "truth", truth_text((enum truth)c->truth));
 		put_seconds(p->t, "compute_s", c->compute_s);
 		if (c->shared_s > 0)
 			put_seconds(p->t, "shared_s", c->shared_s);
@@ -268,6 +270,8 @@ static void put_decision(struct decisions_page *p, const struct decision *x)
 	put_count(t, "prompt_tokens", x->tokens);
 	put_count(t, "unseen_tokens", x->unseen);
 	put_count(t, "prompt_pages", x->prompt_pages);
+	if (x->rank >= 0)
+		put_count(t, "rank", (uint64_t)x->rank);
 	put_count(t, "work", x->work);
 	if (x->bounded)
 		page_addf(t, ",\"bounded\":\"%s\"", work_bound_text((enum work_bound)x->bound));

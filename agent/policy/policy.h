@@ -185,7 +185,10 @@ struct candidate {
 	double penalty_s;	/* the same in seconds of prefill */
 	bool doubt;		/* it failed several times in a row: a rule without guard sees only the others */
 	uint64_t last_pick;	/* number of the pick at which it was picked last: for ties */
-	uint32_t depth;		/* <cached> of what was seen, in pages; for the caller */
+	/* for the caller: */
+	uint32_t depth;		/* expected pages of what was seen */
+	uint8_t truth;		/* by which knowledge */
+	int16_t rank;		/* with that part of the prompt; -1: unknown */
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
 	double adapter_s;	/* of these, to load the adapter */

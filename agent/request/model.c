@@ -67,6 +67,11 @@ const struct model_opts *model_options_of(const struct model_table *t, struct sp
 	return t->fallback;
 }
 
+bool model_has_adapter(const struct model_opts *m, struct span name)
+{
+	return !is_called(m, name) && is_adapter(m, name);
+}
+
 struct span model_name_of(const struct model_opts *m, struct span asked)
 {
 	return strchr(m->name, '*') != NULL || !is_called(m, asked) ? asked : span_str(m->name);

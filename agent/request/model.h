@@ -80,6 +80,9 @@ const struct model_opts *model_options_of(const struct model_table *t, struct sp
  * <asked> itself. The result points to either. */
 struct span model_name_of(const struct model_opts *m, struct span asked);
 
+/* Tell if <name>, whose options are <m>, is one of its adapters. */
+bool model_has_adapter(const struct model_opts *m, struct span name);
+
 /* Ids in one page of <m>. */
 static inline uint32_t model_block_of(const struct prompt_opts *o, const struct model_opts *m)
 {

@@ -60,9 +60,11 @@ static void find_options(struct request *rq)
 
 	rq->model_opts = env->adapter_base != NULL ?
 		env->adapter_base(env->adapter_arg, rq->pool, rq->space_model) : NULL;
+	rq->is_adapter = rq->model_opts != NULL;
 	if (rq->model_opts != NULL)
 		return;
 	rq->model_opts = model_options_of(&env->opts.models, rq->space_model);
+	rq->is_adapter = model_has_adapter(rq->model_opts, rq->space_model);
 	rq->space_model = model_name_of(rq->model_opts, rq->space_model);
 }
 
@@ -87,6 +89,8 @@ static void find_space(struct request *rq)
 	};
 
 	space_key_of(&s, env->key, &rq->space);
+	rq->cache_of = space_cache_of(
+	    env->key, s.lora.n == 0 && rq->is_adapter ? rq->space_model : s.lora, s.salt);
 	rq->density_key = hash_mix_span(env->key, 22, rq->space_model);
 	rq->space.page_room = rq->mode == PROMPT_TEXT ?
 		density_room(&env->density, rq->density_key, rq->page) : rq->page * ROOM_OF_TOKEN;

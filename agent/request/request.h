@@ -154,8 +154,10 @@ struct request {
 	bool enough;			/* the rest of the body is not read */
 	/* what it means */
 	struct space_key space;
+	uint64_t cache_of;		/* space_cache_of() */
 	struct span space_model;	/* in scratch->model, after request_read_prompt() */
 	const struct model_opts *model_opts;
+	bool is_adapter;		/* <space_model> is an adapter of it */
 	bool headless;			/* truncated before its model, and no head is known */
 	bool salted;
 	bool lent;			/* a stored head stood in for parts not seen */

@@ -20,6 +20,11 @@ void space_key_of(const struct space *s, const struct hash_key *key, struct spac
 	out->tenant = s->tenant_number;
 }
 
+uint64_t space_cache_of(const struct hash_key *key, struct span lora, struct span salt)
+{
+	return hash_mix_span(key, hash_mix_span(key, 31, lora), salt);
+}
+
 /* ---- numbers of tenants -------------------------------------------------------------------- */
 
 static uint64_t tenant_key(const struct hash_key *key, struct span name)

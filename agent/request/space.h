@@ -46,4 +46,8 @@ struct space {
 /* Set the hashes and the tenant of <out>; not its rooms. */
 void space_key_of(const struct space *s, const struct hash_key *key, struct space_key *out);
 
+/* Hash what separates equal tokens in an engine's own cache: adapter and salt. The engine knows
+ * neither pool nor tenant. */
+uint64_t space_cache_of(const struct hash_key *key, struct span lora, struct span salt);
+
 #endif

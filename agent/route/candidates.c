@@ -8,6 +8,7 @@ struct server *server_met(struct route *r, struct pool *p, struct span name, siz
 	if (s != NULL || (s = fleet_server(&r->fleet, p, name, name_hash(r, name))) == NULL)
 		return s;
 	capacity_init(&s->capacity, hash_mix(&r->key, 14, ++r->n_named));
+	source_met(r, s);
 	room_server_added(r, s);
 	decisions_name(r->decisions, s->id, s->name_hash, p->name, s->name);
 	if (r->by_chance)
@@ -156,14 +157,12 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 	hold_backups(r, j);
 }
 
-static uint32_t usable_depth(
-    const struct route *r, const struct job *j, const struct server *s, uint32_t penalty)
+/* Return the pages that requests taught. */
+static uint32_t tree_depth(const struct route *r, const struct job *j, const struct server *s)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 	struct job_grown_at at;
 
-	if (penalty >= PENALTY_DOUBT)
-		return 0;
 	if (depth > 0)
 		depth += job_grown_pages(r, j, s, depth, &at);
 	return depth < j->rq.usable ? depth : j->rq.usable;
@@ -182,23 +181,55 @@ static uint64_t cached_tokens(const struct job *j, uint32_t depth)
 }
 
 /* Round down to whole blocks of the engine. Text has no exact number of tokens. */
-static uint64_t whole_blocks(const struct job *j, const struct server *s, uint64_t tokens)
+static uint64_t whole_blocks(
+    const struct job *j, const struct server *s, uint32_t told, uint64_t tokens)
 {
-	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size : s->engine.block_size;
+	uint32_t block = s->pool->opts->block_size > 0 ? s->pool->opts->block_size :
+	    told > 0 ? told : s->engine.block_size;
 
 	return j->rq.mode == PROMPT_TOKENS && block > 1 ? tokens - tokens % block : tokens;
 }
 
+/* Reduce <cached> to what the tokens in slower tiers are worth, and those not stored yet. */
+static void take_credit(const struct job *j, const struct expected *x, struct candidate *c)
+{
+	uint64_t left = c->cached, in_tier[POLICY_TIERS], doubtful = x->tokens - expected_cached(x);
+
+	for (unsigned t = POLICY_TIERS - 1; t > 0; t--) {
+		in_tier[t] = x->in_tier[t] < left ? x->in_tier[t] : left;
+		left -= in_tier[t];
+	}
+	in_tier[0] = left > doubtful ? left - doubtful : 0;
+	policy_tier_credit(&j->pool_opts->policy, in_tier, &c->cached, &c->load_s);
+}
+
 /* Set <cached> and <depth>. With unseen tokens <depth> stays at all visible pages. */
 static void set_depth(
-    const struct job *j, const struct server *s, uint32_t depth, struct candidate *c)
+    const struct job *j, const struct server *s, const struct expected *x, struct candidate *c)
 {
-	uint64_t seen = (uint64_t)depth * j->rq.page_tokens, cached = cached_tokens(j, depth);
+	uint64_t most = (uint64_t)j->rq.usable * j->rq.page_tokens;
+	uint64_t seen = x->tokens < most ? x->tokens : most, cached;
+	uint32_t depth = j->rq.page_tokens > 0 ? (uint32_t)(seen / j->rq.page_tokens) : 0;
 
-	c->cached = whole_blocks(j, s, cached);
+	cached = cached_tokens(j, depth);
+	c->cached = whole_blocks(j, s, x->block, cached);
 	c->depth = cached > seen || j->rq.page_tokens == 0
 	    ? depth
 	    : (uint32_t)(c->cached / j->rq.page_tokens);
+	c->truth = (uint8_t)x->truth;
+	c->rank = (int16_t)x->rank;
+	take_credit(j, x, c);
+}
+
+/* A server that failed several times in a row counts as empty. */
+static void expect(
+    const struct route *r, const struct job *j, const struct server *s, struct candidate *c)
+{
+	struct expected x = { .truth = TRUTH_TREE, .rank = -1 };
+
+	if (c->penalty < PENALTY_DOUBT)
+		job_expect(r, j, s, tree_depth(r, j, s), &x);
+	set_depth(j, s, &x, c);
 }
 
 /* Only failures after the first count as waiting work, because a single failure must not cost a
@@ -325,7 +356,7 @@ void job_candidates(struct route *r, struct job *j)
 			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,
 		};
-		set_depth(j, s, usable_depth(r, j, s, penalty), c);
+		expect(r, j, s, c);
 		add_engine_report(r, j, &s->engine, &adapters, c);
 		if (busyness(p, c) > p->busiest)
 			p->busiest = busyness(p, c);

@@ -32,6 +32,7 @@ struct decision_server {
 
 struct decision_candidate {
 	struct decision_server server;
+	uint8_t truth;				/* enum truth: truth.h */
 	uint32_t load, penalty, cached;		/* requests; tokens */
 	/* <shared_s> is part of <compute_s> */
 	float wait_s, compute_s, shared_s, load_s, kv_s, adapter_s, cost_s;
@@ -59,6 +60,7 @@ struct decision {
 	uint32_t work;			/* steps */
 	struct decision_server chosen, second;
 	uint64_t tokens, unseen;	/* of the prompt; estimate of the part not seen */
+	int32_t rank;			/* of <chosen>; -1: unknown */
 	uint32_t matched, hit, pages, prompt_pages;	/* tokens at <chosen>; permille; pages */
 	uint32_t min_load, max_load, us;
 	float pressure, sacrifice, cost_s, regret_s;

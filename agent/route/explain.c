@@ -54,7 +54,7 @@ static void put_candidates(const struct job *j, struct decision *x)
 		double compute_s = c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
 
 		x->candidate[i] = (struct decision_candidate){
-			.server = server_of(c), .load = c->load, .penalty = c->penalty,
+			.server = server_of(c), .truth = c->truth, .load = c->load, .penalty = c->penalty,
 			.cached = clamp32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
 			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s, .load_s = (float)c->load_s,
 			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
@@ -72,6 +72,7 @@ static void put_choice(const struct job *j, struct decision *x)
 	if (j->choice.second >= 0)
 		x->second = server_of(&c[j->choice.second]);
 	x->matched = clamp32(c[j->choice.first].cached);
+	x->rank = c[j->choice.first].rank;
 	x->imbalanced = j->choice.imbalanced;
 	x->min_load = j->choice.min_load;
 	x->max_load = j->choice.max_load;
@@ -126,7 +127,7 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	x->why = (uint8_t)j->would.why;
 	x->step = (uint8_t)j->step;
 	x->chosen.id = x->second.id = x->went.id = SERVER_NONE;
-	x->status = x->retries = -1;
+	x->status = x->retries = x->rank = -1;
 	x->first_ms = x->done_ms = -1;
 	if (j->described)
 		put_prompt(r, j, a, x);

@@ -323,6 +323,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 			rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
 		compare_headers(e->uid, to, f, now);
 	}
+	if (out->confirm)
+		onway_ended(r, uid, now);
 	if (f->kind == FACT_DONE && out->confirm)
 		note_output(to, e->prompt_tokens, open_of(e)->lesson.block, out);
 	if (f->kind == FACT_DONE && out->confirm)
@@ -505,6 +507,7 @@ void route_tick(struct route *r, msec now)
 	if (sweep) {
 		r->swept = now;
 		sweep_servers(r);
+		room_reported(r);
 	}
 	room_sweep(r, now);
 	pthread_mutex_unlock(&r->lock);

@@ -249,6 +249,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
 	note_grown(r, j, s);
+	job_note_sent(r, j, s, j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0);
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
@@ -319,6 +320,7 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 	if (j->choice.second >= 0)
 		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
 	a->pages = c[j->choice.first].depth;
+	a->rank = c[j->choice.first].rank;
 	if (j->rq.mode == PROMPT_TOKENS && j->rq.tokens > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * j->rq.page_tokens * 1000 / j->rq.tokens);
 	else if (j->rq.n_pages > 0)
@@ -359,6 +361,7 @@ static void hide_choice(struct job *j, struct route_answer *a)
 	a->server = a->alt = (struct span){ 0 };
 	a->why = WHY_SHADOW;
 	a->hit = a->pages = 0;
+	a->rank = -1;
 }
 
 /* Decide and enter the request in the ledger. The lock is held. */
@@ -417,6 +420,7 @@ static void match_prompt(struct route *r, struct job *j)
 
 	index_match(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages, &j->scratch->match);
 	marks_of(&j->scratch->marks, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages);
+	job_match_events(r, j);
 	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
 	job_ends(r, j);
@@ -531,7 +535,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	struct request_message m;
 	struct job j;
 
-	*a = (struct route_answer){ .why = WHY_NOPROMPT };
+	*a = (struct route_answer){ .why = WHY_NOPROMPT, .rank = -1 };
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, now, &j, &m);
 	if (q->uid.n == 0)
@@ -556,7 +560,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a)
 {
-	*a = (struct route_answer){ .why = WHY_OVERLOAD, .stands = q->seq > 0 };
+	*a = (struct route_answer){ .why = WHY_OVERLOAD, .rank = -1, .stands = q->seq > 0 };
 	pthread_mutex_lock(&r->lock);
 	if (q->seq > 0) {
 		r->stats.slices++;

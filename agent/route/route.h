@@ -140,6 +140,8 @@ struct route_answer {
 	enum why why;
 	uint32_t hit;			/* permille of the prompt expected in the cache of <server> */
 	uint32_t pages, prompt_pages;	/* matched at <server>; in the visible prompt */
+	/* of <server>, with the longest part of the prompt; -1: unknown, or it has one rank only */
+	int rank;
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
 	uint32_t work;			/* steps done */

@@ -15,6 +15,7 @@
 #include "agent/route/grown_in.h"
 #include "agent/route/route.h"
 #include "agent/route/shared_in.h"
+#include "agent/route/sources_in.h"
 #include "agent/route/traffic.h"
 
 /* What the end of a request can teach, besides how it ended. */
@@ -79,6 +80,7 @@ struct pool_route {
 struct route {
 	struct hash_key key;
 	struct index *index;		/* locks itself */
+	struct sources sources;		/* KV cache events; locks itself, except what it says */
 	struct decisions *decisions;	/* locks itself; NULL: none are kept */
 	struct traffic *traffic;	/* borrowed; locks itself; NULL: nothing is recorded */
 
@@ -104,6 +106,7 @@ struct route {
 	bool by_chance;			/* turns of new servers are random, not in order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */
 	msec swept;			/* last search for servers that are gone */
+	uint64_t clearing[SERVERS_MAX / 64];	/* bit per server: its engine has cleared its cache */
 	struct problems problems;	/* except <plain>, an atomic */
 	bool feedless;			/* no log line is expected */
 	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name; 0: free */
@@ -115,6 +118,10 @@ struct route_scratch {
 	struct request_scratch rq;
 	struct index_match match;
 	struct marks marks;
+	struct events_match reports;	/* .hits NULL: not needed so far */
+	uint32_t n_reports;		/* matches so far */
+	struct reported reported[SOURCES_MAX];
+	struct page_vec report_pages;
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
 	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
@@ -194,6 +201,7 @@ void room_server_changed(struct route *r, const struct server *s);
 void room_infer(struct route *r, struct server *s);
 void room_options_changed(struct route *r);
 void room_sweep(struct route *r, msec now);
+void room_reported(struct route *r);
 /* Return the tokens in its cache, and who says so; 0: unknown. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 

@@ -75,6 +75,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	opts_lock_init(&r->opts_lock);
 	pthread_mutex_init(&r->lock, NULL);
 	fleet_init(&r->fleet);
+	sources_init(&r->sources, o->prompt.token_page);
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
 	r->marks = marks_table_new();
@@ -103,6 +104,7 @@ void route_free(struct route *r)
 	fleet_fini(&r->fleet);
 	request_env_fini(&r->requests);
 	index_free(r->index);
+	sources_fini(&r->sources);
 	decisions_free(r->decisions);
 	route_opts_free(&r->opts);
 	pthread_mutex_destroy(&r->lock);
@@ -185,5 +187,7 @@ void route_scratch_free(struct route_scratch *s)
 		return;
 	request_scratch_fini(&s->rq);
 	index_match_fini(&s->match);
+	events_match_fini(&s->reports);
+	page_vec_free(&s->report_pages);
 	mem_free(s);
 }

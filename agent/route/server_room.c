@@ -64,9 +64,11 @@ static uint64_t known_capacity(const struct server *s)
 	return by > CAPACITY_GUESS ? capacity : 0;
 }
 
-static uint64_t room_of(const struct server *s, bool with_tree)
+/* An eighth more than the events report may be on its way. */
+static uint64_t room_of(const struct route *r, const struct server *s, bool with_tree)
 {
-	uint64_t room = expected_capacity(s) * ROOM_OF_TOKEN;
+	uint64_t held = source_held_tokens(r, s) * 9 / 8, known = expected_capacity(s);
+	uint64_t room = (held == 0 || (known > 0 && known < held) ? known : held) * ROOM_OF_TOKEN;
 	uint64_t tree =
 	    with_tree ? s->pool->opts->max_tree_size * ROOM_OF_TOKEN / TEXT_BYTES_PER_TOKEN : 0;
 
@@ -81,7 +83,7 @@ static void tell_server(struct route *r, const struct server *s)
 	policy_room(s->pool->route->memory, s->id, known_capacity(s));
 	compare_room(s->pool->route->compare, s->id, known_capacity(s));
 	pthread_mutex_unlock(&s->pool->route->rule_lock);
-	index_set_capacity(r->index, s->id, room_of(s, with_tree));
+	index_set_capacity(r->index, s->id, room_of(r, s, with_tree));
 }
 
 void room_pool_changed(struct route *r, const struct pool *p)
@@ -141,6 +143,22 @@ void room_sweep(struct route *r, msec now)
 	}
 }
 
+/* Tell the index of servers whose engines report another number of blocks than before. */
+void room_reported(struct route *r)
+{
+	for (source_id i = 0; i < r->sources.n; i++) {
+		struct source *src = &r->sources.of[i];
+		uint64_t now = src->removed > 0 ? src->blocks : 0, was = src->told;
+		struct server *s;
+
+		if ((now > was ? now - was : was - now) <= was / 32 ||
+		    (s = source_server(r, i)) == NULL)
+			continue;
+		src->told = now;
+		tell_server(r, s);
+	}
+}
+
 /* End the sweeps, because no server is over its bound now. */
 static void sweeps_end(struct route *r)
 {
@@ -175,9 +193,34 @@ static bool drop_leaving(struct route *r)
 	return true;
 }
 
+/* Drop a part of what the tree has of a server whose engine cleared its cache. Returns false if
+ * there is none. */
+static bool drop_cleared(struct route *r)
+{
+	server_id id = SERVER_NONE;
+	bool gone;
+
+	pthread_mutex_lock(&r->lock);
+	for (unsigned i = 0; i < SERVERS_MAX / 64 && id == SERVER_NONE; i++)
+		if (r->clearing[i] != 0)
+			id = (server_id)(i * 64 + (unsigned)__builtin_ctzll(r->clearing[i]));
+	gone = id != SERVER_NONE && r->fleet.by_id[id] == NULL;
+	pthread_mutex_unlock(&r->lock);
+	if (id == SERVER_NONE || (!gone && !index_drop_step(r->index, id, STEP_RECORDS)))
+		return id != SERVER_NONE;
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	r->clearing[id / 64] &= ~((uint64_t)1 << id % 64);
+	if (r->fleet.by_id[id] != NULL)
+		room_server_added(r, r->fleet.by_id[id]);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+	return true;
+}
+
 bool route_work(struct route *r)
 {
-	if (drop_leaving(r) || index_tick(r->index))
+	if (drop_leaving(r) || drop_cleared(r) || index_tick(r->index) || sources_work(&r->sources))
 		return true;
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);

@@ -49,4 +49,31 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,
     bool from_start, msec now);
 
+struct source_count {
+	uint64_t batches, events;
+	uint64_t stored, removed, cleared;	/* blocks, blocks, times */
+	uint64_t skipped;	/* events that are unknown or bad */
+	uint64_t not_dense;	/* stored events whose tokens are not those of their blocks */
+	uint64_t other_layers;	/* events of layers without full attention */
+	uint64_t odd_size;	/* stored events whose blocks are too large for a page */
+};
+
+struct source_view {
+	const char *pool, *server;
+	unsigned ranks, good;		/* <good>: ranks whose events can be trusted */
+	bool from_start;		/* no older event is missing */
+	uint32_t block_size;		/* tokens; 0: no block was stored yet */
+	uint64_t blocks;		/* reported at present, in all tiers */
+	struct source_count count;
+};
+
+/* Call back once for each source. Two locks are held: be quick, and call no route_... function from
+ * within. */
+void route_each_source(
+    struct route *r, void (*fn)(void *arg, const struct source_view *v), void *arg);
+
+/* Set <s> to figures about all reported blocks. Returns false if no source was ever opened. */
+struct events_stats;
+bool route_events_stats(struct route *r, struct events_stats *s);
+
 #endif

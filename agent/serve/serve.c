@@ -62,6 +62,10 @@ static void put_decision(struct spop_ack *a, const struct route_answer *d, bool 
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "prompt_pages", d->prompt_pages);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "cut", d->cut);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "us", us);
+	if (d->rank >= 0)
+		spop_ack_set_int(a, SPOP_SCOPE_TXN, "rank", d->rank);
+	else if (later)
+		spop_ack_unset(a, SPOP_SCOPE_TXN, "rank");
 }
 
 static void put_model(struct spop_ack *a, const struct route_model *m)

@@ -1,0 +1,321 @@
+/* sources.c - the list of publishers of KV cache events, and how far each can be trusted. */
+#include "agent/base/mem.h"
+#include "agent/route/job_in.h"
+
+/* ---- the blocks ---- */
+
+int sources_init(struct sources *t, uint32_t token_page)
+{
+	pthread_mutex_init(&t->lock, NULL);
+	t->token_page = token_page;
+	return 0;
+}
+
+void sources_fini(struct sources *t)
+{
+	for (unsigned i = 0; i < SOURCES_MAX; i++)
+		mem_free(t->of[i].rank);
+	events_free(t->events);
+	mem_free(t->onway);
+	pthread_mutex_destroy(&t->lock);
+}
+
+/* Allocate what all sources share, with the first of them. Both locks are held. */
+static bool make_events(struct route *r)
+{
+	struct sources *t = &r->sources;
+	struct events_opts o;
+	struct events *ev;
+
+	if (t->events != NULL)
+		return true;
+	if (r->opts.events_max_bytes == 0)
+		return false;
+	events_defaults(&o);
+	o.max_bytes = r->opts.events_max_bytes;
+	o.max_holders = EVENTS_HOLDERS_MAX;
+	o.key = &r->key;
+	if (t->onway == NULL && (t->onway = mem_calloc(ONWAY_PLACES, sizeof(*t->onway))) == NULL)
+		return false;
+	if ((ev = events_new(&o)) == NULL)
+		return false;
+	atomic_store_explicit(&t->events, ev, memory_order_release);
+	return true;
+}
+
+/* ---- the list ---- */
+
+static source_id source_find(const struct sources *t, struct span pool, struct span server)
+{
+	for (source_id i = 0; i < t->n; i++)
+		if (t->of[i].server[0] != '\0' && span_eq(server, span_str(t->of[i].server)) &&
+		    span_eq(pool, span_str(t->of[i].pool)))
+			return i;
+	return SOURCE_NONE;
+}
+
+static source_id source_free_place(const struct sources *t)
+{
+	source_id i = 0;
+
+	while (i < SOURCES_MAX && t->of[i].server[0] != '\0')
+		i++;
+	return i < SOURCES_MAX ? i : SOURCE_NONE;
+}
+
+struct server *source_server(const struct route *r, source_id id)
+{
+	const struct source *s = &r->sources.of[id];
+	struct pool *p = fleet_find(&r->fleet, span_str(s->pool));
+
+	return p != NULL ? pool_find(p, span_str(s->server), SIZE_MAX) : NULL;
+}
+
+static void link_server(struct route *r, source_id id, uint32_t to)
+{
+	struct server *sv = source_server(r, id);
+
+	if (sv != NULL) {
+		sv->source = to;
+		sv->stores_due = 0;
+	}
+}
+
+void source_met(struct route *r, struct server *s)
+{
+	source_id id;
+
+	if (r->sources.n == 0)
+		return;
+	id = source_find(&r->sources, span_str(s->pool->name), span_str(s->name));
+	s->source = id == SOURCE_NONE ? 0 : id + 1;
+}
+
+/* Set the number of ranks; what was known of the first ones stays. */
+static bool set_ranks(struct source *s, unsigned ranks)
+{
+	struct source_rank *rank = mem_resize(s->rank, ranks, sizeof(*rank));
+
+	if (rank == NULL)
+		return false;
+	s->rank = rank;
+	if (ranks > s->n_ranks)
+		memset(rank + s->n_ranks, 0, (ranks - s->n_ranks) * sizeof(*rank));
+	s->n_ranks = ranks;
+	return true;
+}
+
+static void sum_ranks(struct source *s);
+
+static source_id open_source(
+    struct route *r, struct span pool, struct span server, unsigned ranks)
+{
+	struct sources *t = &r->sources;
+	source_id id = source_find(t, pool, server);
+	struct source *s;
+
+	if (!make_events(r))
+		return SOURCE_NONE;
+	if (id == SOURCE_NONE && (id = source_free_place(t)) == SOURCE_NONE)
+		return SOURCE_NONE;
+	s = &t->of[id];
+	for (unsigned k = ranks; k < s->n_ranks; k++)
+		events_cleared(t->events, (server_id)id, (uint16_t)k);
+	if (!set_ranks(s, ranks))
+		return SOURCE_NONE;
+	sum_ranks(s);
+	if (s->server[0] == '\0') {
+		memcpy(s->pool, pool.p, pool.n);
+		s->pool[pool.n] = '\0';
+		memcpy(s->server, server.p, server.n);
+		s->server[server.n] = '\0';
+		if (id >= t->n)
+			t->n = id + 1;
+		link_server(r, id, id + 1);
+	}
+	return id;
+}
+
+source_id route_source_open(
+    struct route *r, struct span pool, struct span server, unsigned ranks, msec now)
+{
+	source_id id;
+
+	if (ranks == 0 || ranks > SOURCE_RANKS_MAX || server.n == 0 || server.n > SERVER_NAME_MAX ||
+	    pool.n == 0 || pool.n > POOL_NAME_MAX)
+		return SOURCE_NONE;
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	pthread_mutex_lock(&r->sources.lock);
+	id = open_source(r, pool, server, ranks);
+	pthread_mutex_unlock(&r->sources.lock);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+	return id;
+}
+
+void route_source_close(struct route *r, source_id id)
+{
+	struct source *s = &r->sources.of[id];
+
+	pthread_mutex_lock(&r->lock);
+	pthread_mutex_lock(&r->sources.lock);
+	link_server(r, id, 0);
+	events_drop_server(r->sources.events, (server_id)id);
+	mem_free(s->rank);
+	memset(s, 0, sizeof(*s));
+	pthread_mutex_unlock(&r->sources.lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- states ---- */
+
+static bool has_gap(const struct source_rank *k)
+{
+	return k->state == KVCURSOR_GAP || k->state == KVCURSOR_REPLAYING;
+}
+
+/* Set what decisions read from the states of all ranks. */
+static void sum_ranks(struct source *s)
+{
+	bool from_start = s->n_ranks > 0, gap = false;
+	uint32_t good = 0;
+
+	for (unsigned i = 0; i < s->n_ranks; i++) {
+		good += s->rank[i].good;
+		gap |= s->rank[i].good && has_gap(&s->rank[i]);
+		from_start &= s->rank[i].from_start;
+	}
+	if (good < s->n_ranks)
+		s->stored = s->removed = 0;
+	if (!gap)
+		s->gap_since = 0;
+	s->good = good;
+	s->ranks = s->n_ranks;
+	s->from_start = from_start;
+}
+
+void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,
+    bool from_start, msec now)
+{
+	struct sources *t = &r->sources;
+	struct source *s = &t->of[id];
+	struct source_rank *k;
+
+	pthread_mutex_lock(&t->lock);
+	if (rank < s->n_ranks) {
+		k = &s->rank[rank];
+		k->state = state;
+		k->from_start = from_start;
+		if (!has_gap(k))
+			k->good = state == KVCURSOR_SYNCED;
+		else if (k->good && s->gap_since == 0)
+			s->gap_since = now;
+		sum_ranks(s);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* The cache of the engine is empty: what the tree has of its server is dropped in steps by
+ * route_work(). */
+static void clear_tree(struct route *r, source_id id)
+{
+	struct server *s;
+
+	pthread_mutex_lock(&r->lock);
+	if ((s = source_server(r, id)) != NULL)
+		r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start, msec now)
+{
+	struct sources *t = &r->sources;
+	struct source *s = &t->of[id];
+	bool all = s->n_ranks == 1;
+
+	pthread_mutex_lock(&t->lock);
+	if (rank < s->n_ranks) {
+		events_cleared(t->events, (server_id)id, (uint16_t)rank);
+		s->rank[rank] = (struct source_rank){
+			.state = s->rank[rank].state, .good = s->rank[rank].good, .from_start = from_start,
+		};
+		s->stored = s->removed = 0;
+		sum_ranks(s);
+		s->blocks = events_server_records(t->events, (server_id)id);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (from_start && all)
+		clear_tree(r, id);
+}
+
+int route_source_batch(struct route *r, source_id id, unsigned rank, struct span payload,
+    msec now, struct source_batch *out)
+{
+	struct sources *t = &r->sources;
+	struct source *s = &t->of[id];
+	struct kvevent_batch b;
+	bool alone;
+	int rc;
+
+	*out = (struct source_batch){ 0 };
+	if ((rc = kvevent_open(&b, payload)) != 0)
+		return rc;
+	pthread_mutex_lock(&t->lock);
+	alone = s->n_ranks == 1;
+	if (rank < s->n_ranks)
+		source_apply(r, id, rank, &b, out);
+	s->last_batch = now;
+	pthread_mutex_unlock(&t->lock);
+	if (out->cleared && alone)
+		clear_tree(r, id);
+	return 0;
+}
+
+/* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
+bool sources_work(struct sources *t)
+{
+	struct events *ev = atomic_load_explicit(&t->events, memory_order_acquire);
+	bool more;
+
+	if (ev == NULL)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	more = events_tick(ev, 64);
+	pthread_mutex_unlock(&t->lock);
+	return more;
+}
+
+/* ---- views ---- */
+
+void route_each_source(
+    struct route *r, void (*fn)(void *arg, const struct source_view *v), void *arg)
+{
+	struct sources *t = &r->sources;
+
+	pthread_mutex_lock(&r->lock);
+	pthread_mutex_lock(&t->lock);
+	for (source_id i = 0; i < t->n; i++) {
+		const struct source *s = &t->of[i];
+		const struct source_view v = {
+			.pool = s->pool, .server = s->server, .ranks = s->n_ranks, .good = s->good,
+			.from_start = s->from_start, .block_size = s->block_size, .blocks = s->blocks,
+			.count = s->count,
+		};
+
+		if (s->server[0] != '\0')
+			fn(arg, &v);
+	}
+	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
+bool route_events_stats(struct route *r, struct events_stats *s)
+{
+	struct events *ev = atomic_load_explicit(&r->sources.events, memory_order_acquire);
+
+	if (ev == NULL)
+		return false;
+	events_stats(ev, s);
+	return true;
+}

@@ -1,0 +1,135 @@
+/* sources_in.h - private to agent/route: publishers of KV cache events, and what they report.
+ *
+ * Names and links to servers are under the route's lock; blocks, ranks and counts under
+ * sources.lock, which is taken after it. What decisions read of a source are atomics. */
+#ifndef KVROUTE_ROUTE_SOURCES_IN_H
+#define KVROUTE_ROUTE_SOURCES_IN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/events/events.h"
+#include "agent/feed/kvevent.h"
+#include "agent/route/sources.h"
+#include "agent/route/truth.h"
+
+#define SOURCE_GROUPS		64u	/* of layers, in a hybrid model; events of later ones are skipped */
+#define SOURCE_GAP_MS		2000	/* so long a gap may last before events are not trusted */
+#define SOURCE_QUIET_MS		10000	/* a request with new blocks, and no event for so long */
+#define SOURCE_SIZES		4u	/* page sizes in use at a time */
+
+struct source_rank {
+	enum kvcursor_state state;
+	bool good;			/* its events can be trusted; stays so at the start of a gap */
+	bool from_start;		/* every batch since the engine's first one was applied */
+	uint64_t full, other;		/* groups: bit per number */
+};
+
+struct source {
+	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];	/* server "": free */
+	struct source_rank *rank;	/* [n_ranks] */
+	unsigned n_ranks;
+	uint32_t page;			/* tokens of a page of its blocks; 0: no block was stored yet */
+	bool odd_size;			/* its blocks are larger than a page can be: none is stored */
+	struct source_count count;
+	/* for decisions: written under sources.lock, read without */
+	_Atomic uint32_t good, ranks;	/* ranks whose events can be trusted; all */
+	_Atomic bool from_start;
+	_Atomic uint32_t block_size;	/* tokens; 0: unknown */
+	_Atomic uint64_t blocks;	/* stored at present */
+	_Atomic uint64_t stored;	/* blocks, since the events of all ranks are trusted */
+	_Atomic uint64_t removed;	/* the same */
+	_Atomic int64_t gap_since;	/* msec; 0: no rank has a gap */
+	_Atomic int64_t last_batch;	/* msec */
+	/* blocks at the last change of the server's room; under the route's lock */
+	uint64_t told;
+};
+
+/* Beginnings of prompts on their way: the last request that was sent with it to a server. */
+#define ONWAY_PLACES	65536u
+
+struct onway {
+	uint64_t key, uid;
+};
+
+/* Requests that were served a moment ago: their blocks may still be on the way. */
+#define ONWAY_ENDED	1024u
+
+struct onway_end {
+	uint64_t uid;
+	msec at;
+};
+
+struct sources {
+	pthread_mutex_t lock;
+	_Atomic(struct events *) events;	/* NULL: no source was ever opened */
+	_Atomic uint32_t n;			/* one more than the highest source in use */
+	_Atomic uint32_t sizes[SOURCE_SIZES];	/* page sizes; 0: free */
+	/* under the route's lock: */
+	struct onway *onway;			/* [ONWAY_PLACES]; NULL without <events> */
+	struct onway_end ended[ONWAY_ENDED];	/* at uid % ONWAY_ENDED */
+	struct source of[SOURCES_MAX];
+	uint32_t token_page;			/* ids in a page of requests */
+	uint32_t tokens[4096];			/* of the block that is decoded */
+};
+
+int sources_init(struct sources *t, uint32_t token_page);
+void sources_fini(struct sources *t);
+
+/* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
+bool sources_work(struct sources *t);
+
+/* Set the root of the chains of blocks. <cache_of>: space_cache_of(). */
+void source_root(const struct route *r, uint64_t cache_of, uint32_t page, uint64_t root[2]);
+
+/* Apply the events of <b>, for <rank>. sources.lock is held. */
+void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_batch *b,
+    struct source_batch *out);
+
+/* What events say of one server, in tokens. */
+struct reported {
+	uint32_t match;			/* number of the match it is of */
+	uint16_t rank;
+	uint64_t in_tier[EVENTS_TIERS];
+};
+
+struct job;
+struct server;
+
+/* Match the prompt of <j> with the blocks that engines report. Without a lock. */
+void job_match_events(struct route *r, struct job *j);
+
+/* What a server is expected to hold of the prompt. */
+struct expected {
+	enum truth truth;
+	uint64_t tokens;		/* from its start */
+	uint64_t stored;		/* of these, those that events report */
+	uint64_t in_tier[EVENTS_TIERS];	/* as events report; all others are on the device */
+	uint32_t block;			/* tokens of a block; 0: unknown */
+	int rank;			/* with these blocks; -1: unknown */
+};
+
+/* Set <out> for <s>, of whose prompts the tree has <depth> pages. Under the route's lock. */
+void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
+    struct expected *out);
+
+/* Return the tokens of which the cost takes <out>.tokens: less if not all are stored yet. */
+uint64_t expected_cached(const struct expected *x);
+
+/* The request was sent to <s>. Under the route's lock. */
+void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens);
+
+/* Return the server of a source, or NULL if it was not met. Under the route's lock. */
+struct server *source_server(const struct route *r, source_id id);
+
+/* A server has begun to answer request <uid>. Under the route's lock. */
+void onway_ended(struct route *r, uint64_t uid, msec now);
+
+/* Link <s> with its source, if it has one. Under the route's lock. */
+void source_met(struct route *r, struct server *s);
+
+/* Return the tokens that events report for <s>, or 0 if the tree need not be bounded by that. Under
+ * the route's lock. */
+uint64_t source_held_tokens(const struct route *r, const struct server *s);
+
+#endif

@@ -1,0 +1,212 @@
+/* truth.c - what a server is expected to hold of a prompt: as its engine reports, or as requests
+ * taught.
+ *
+ * An engine reports a block some milliseconds after it is computed, and a request may wait for
+ * seconds before that. Meanwhile only the tree has the prompt. So the tree counts where it has more
+ * than the events if an open request with the same beginning was sent to that server: at the
+ * deepest mark (struct marks) that the tree's match reaches, the last request sent there with that
+ * mark is looked up. */
+#include "agent/base/mem.h"
+#include "agent/prompt/text.h"
+#include "agent/route/job_in.h"
+
+#define ONWAY_GRACE_MS	100	/* events may come so much later than the first token */
+#define SENT_TRUST	0.9	/* of tokens that are not stored yet, for the cost */
+
+const char *truth_text(enum truth t)
+{
+	static const char *const texts[TRUTHS] = { "tree", "events", "sent", "both" };
+
+	return texts[t];
+}
+
+/* ---- the match ---- */
+
+static void take_hits(struct route_scratch *s, uint32_t page)
+{
+	for (uint32_t i = 0; i < s->reports.n_hits; i++) {
+		const struct events_hit *h = &s->reports.hits[i];
+		struct reported *to = &s->reported[h->server];
+
+		to->match = s->n_reports;
+		to->rank = h->rank;
+		for (unsigned t = 0; t < EVENTS_TIERS; t++)
+			to->in_tier[t] = (uint64_t)h->in_tier[t] * page;
+	}
+}
+
+/* Return the page keys of the prompt in pages of <page> tokens. Returns NULL if it cannot be
+ * divided so. */
+static const page_key *keys_of(const struct route *r, struct job *j, uint32_t page, uint32_t *n)
+{
+	struct route_scratch *s = j->scratch;
+
+	if (page == j->rq.page) {
+		*n = j->rq.n_pages;
+		return s->rq.pages.p;
+	}
+	s->report_pages.n = 0;
+	if (j->rq.ids == NULL || prompt_pages_of_ids(&r->key, j->rq.ids, j->rq.n_ids, page, false,
+				     j->opts->prompt.max_pages, &s->report_pages) != 0)
+		return NULL;
+	*n = (uint32_t)s->report_pages.n;
+	return s->report_pages.p;
+}
+
+void job_match_events(struct route *r, struct job *j)
+{
+	struct events *ev = atomic_load_explicit(&r->sources.events, memory_order_acquire);
+	struct route_scratch *s = j->scratch;
+	const page_key *keys;
+	uint64_t root[2];
+	uint32_t page, n;
+
+	if (ev == NULL || j->rq.mode != PROMPT_TOKENS || j->rq.front_unseen || j->rq.n_pages == 0 ||
+	    (s->reports.hits == NULL && events_match_init(&s->reports) != 0))
+		return;
+	s->n_reports++;
+	j->reported = true;
+	for (unsigned i = 0; i < SOURCE_SIZES && (page = r->sources.sizes[i]) != 0; i++) {
+		if ((keys = keys_of(r, j, page, &n)) == NULL)
+			continue;
+		source_root(r, j->rq.cache_of, page, root);
+		events_match(ev, root, keys, n, &s->reports);
+		take_hits(s, page);
+	}
+}
+
+/* ---- requests on their way ---- */
+
+static struct onway *onway_at(const struct route *r, uint64_t mark, const struct server *s)
+{
+	uint64_t key = (mark ^ s->name_hash * 0x9e3779b97f4a7c15u) | 1;
+
+	return &r->sources.onway[key / 2 % ONWAY_PLACES];
+}
+
+static uint64_t onway_key(uint64_t mark, const struct server *s)
+{
+	return (mark ^ s->name_hash * 0x9e3779b97f4a7c15u) | 1;
+}
+
+/* Tell if the blocks of request <uid> may not be reported yet. */
+static bool still_due(const struct route *r, uint64_t uid, msec now)
+{
+	const struct onway_end *end = &r->sources.ended[uid % ONWAY_ENDED];
+	const struct ledger_entry *e = ledger_find(&r->ledger, uid);
+
+	if (e != NULL)
+		return !e->answered || now - e->answered_at <= ONWAY_GRACE_MS;
+	return end->uid == uid && now - end->at <= ONWAY_GRACE_MS;
+}
+
+void onway_ended(struct route *r, uint64_t uid, msec now)
+{
+	r->sources.ended[uid % ONWAY_ENDED] = (struct onway_end){ uid, now };
+}
+
+static bool is_on_the_way(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+{
+	const struct marks *m = &j->scratch->marks;
+	const struct onway *w;
+	uint32_t i = m->n;
+
+	while (i > 0 && m->depth[i - 1] > depth)
+		i--;
+	if (i == 0)
+		return false;
+	w = onway_at(r, m->key[i - 1], s);
+	return w->key == onway_key(m->key[i - 1], s) && still_due(r, w->uid, j->rq.now);
+}
+
+void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens)
+{
+	const struct marks *m = &j->scratch->marks;
+	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
+
+	if (src == NULL || r->sources.onway == NULL)
+		return;
+	for (uint32_t i = 0; i < m->n; i++)
+		*onway_at(r, m->key[i], s) = (struct onway){ onway_key(m->key[i], s), j->rq.uid };
+	if (new_tokens > src->block_size && (s->stores_due == 0 || s->stores_due <= src->last_batch))
+		s->stores_due = j->rq.now;
+}
+
+/* ---- trust ---- */
+
+enum trust { TRUST_NONE, TRUST_PART, TRUST_ALL };
+
+static bool is_quiet(const struct source *src, const struct server *s, msec now)
+{
+	return s->stores_due > 0 && src->last_batch < s->stores_due &&
+	       now - s->stores_due > SOURCE_QUIET_MS;
+}
+
+/* Tell if older events than the first one that came can be missing. An engine that has stored as
+ * many blocks as its cache has room for since then has evicted all that was stored before. */
+static bool is_complete(const struct source *src, const struct server *s)
+{
+	enum capacity_source by;
+	uint64_t capacity = server_capacity(s, &by);
+
+	return src->from_start ||
+	       (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity);
+}
+
+static enum trust trust_of(const struct source *src, const struct server *s, msec now)
+{
+	msec gap = src->gap_since;
+
+	if (src->good == 0 || (gap != 0 && now - gap > SOURCE_GAP_MS) || is_quiet(src, s, now))
+		return TRUST_NONE;
+	return src->good == src->ranks && is_complete(src, s) ? TRUST_ALL : TRUST_PART;
+}
+
+void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
+    struct expected *out)
+{
+	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
+	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
+	enum trust trust = j->reported && src != NULL ? trust_of(src, s, j->rq.now) : TRUST_NONE;
+	uint64_t tree = (uint64_t)depth * j->rq.page_tokens, reported = 0;
+
+	*out = (struct expected){ .truth = TRUTH_TREE, .tokens = tree, .rank = -1 };
+	if (trust == TRUST_NONE)
+		return;
+	if (rep->match == j->scratch->n_reports) {
+		memcpy(out->in_tier, rep->in_tier, sizeof(out->in_tier));
+		for (unsigned t = 0; t < EVENTS_TIERS; t++)
+			reported += rep->in_tier[t];
+		out->rank = src->ranks > 1 ? rep->rank : -1;
+	}
+	out->block = src->block_size;
+	out->stored = reported;
+	if (trust == TRUST_PART) {
+		out->truth = TRUTH_BOTH;
+		out->tokens = tree > reported ? tree : reported;
+	} else if (tree > reported && is_on_the_way(r, j, s, depth)) {
+		out->truth = TRUTH_SENT;
+		out->tokens = tree;
+	} else {
+		out->truth = TRUTH_EVENTS;
+		out->tokens = reported;
+	}
+}
+
+uint64_t expected_cached(const struct expected *x)
+{
+	if (x->truth != TRUTH_SENT || x->tokens <= x->stored)
+		return x->tokens;
+	return x->stored + (uint64_t)((double)(x->tokens - x->stored) * SENT_TRUST);
+}
+
+/* A cache that never evicted holds all that was sent to it. */
+uint64_t source_held_tokens(const struct route *r, const struct server *s)
+{
+	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
+
+	if (src == NULL || src->removed == 0 || src->good < src->ranks || !is_complete(src, s))
+		return 0;
+	return src->blocks * src->block_size;
+}
