@@ -242,6 +242,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	uint64_t turn_before = s->last_pick;
 
 	s->last_pick = ++j->pool_seen->picks;
+	r->stats.truth[c->truth]++;
 	count_pick(r, j, s, hit);
 	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
 		return;

@@ -244,6 +244,7 @@ struct route_stats {
 	uint64_t tokens_compared, tokens_differed;	/* prompts whose count the engine told; unequal ones */
 	uint64_t models_disagree;	/* models with a kind of request in text mode because of that */
 	uint64_t chat_refused, chat_unknown;	/* conversations that the engine rejects; that stayed text */
+	uint64_t truth[4];		/* choices by enum truth of the chosen server: truth.h */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
 	struct heads_stats heads;

@@ -55,6 +55,8 @@ struct onway {
 /* Requests that were served a moment ago: their blocks may still be on the way. */
 #define ONWAY_ENDED	1024u
 
+_Static_assert(sizeof(((struct route_stats *)0)->truth) == TRUTHS * sizeof(uint64_t), "one each");
+
 struct onway_end {
 	uint64_t uid;
 	msec at;

@@ -13,13 +13,6 @@
 #define ONWAY_GRACE_MS	100	/* events may come so much later than the first token */
 #define SENT_TRUST	0.9	/* of tokens that are not stored yet, for the cost */
 
-const char *truth_text(enum truth t)
-{
-	static const char *const texts[TRUTHS] = { "tree", "events", "sent", "both" };
-
-	return texts[t];
-}
-
 /* ---- the match ---- */
 
 static void take_hits(struct route_scratch *s, uint32_t page)

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/events/events.h"
 #include "agent/loop/metrics_in.h"
 #include "agent/loop/worker_in.h"
+#include "agent/route/sources.h"
 
 /* ---- the faked core --------------------------------------------------------------------- */
 
@@ -36,6 +38,24 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->requests = 123456789012345ull;
 	s->haproxy_errors[haproxy_error_index(257)] = 12;
 	s->haproxy_errors[HAPROXY_ERRORS] = 13;
+}
+
+bool route_events_stats(struct route *r, struct events_stats *s)
+{
+	*s = (struct events_stats){ .records = 515, .parked = 7 };
+	return true;
+}
+
+void route_each_source(
+    struct route *r, void (*fn)(void *arg, const struct source_view *v), void *arg)
+{
+	for (unsigned i = 0; i < N_NAMES && n_servers > 0; i++) {
+		const struct source_view v = {
+			.pool = "chat", .server = names[i], .ranks = 2, .good = 1, .block_size = 16, .blocks = 4321,
+		};
+
+		fn(arg, &v);
+	}
 }
 
 void route_each_server(struct route *r, msec now,
@@ -196,6 +216,8 @@ static void figures(void **state)
 	has_line(s, "kvroute_engine_polls_total{result=\"bad\"} 9");
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
+	has_line(s, "kvroute_events_index_records 515");
+	has_line(s, "kvroute_events_blocks{pool=\"chat\",server=\"s1\"} 4321");
 	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
 	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 1");
 	has_line(s, "kvroute_model_kinds_text{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 3");
