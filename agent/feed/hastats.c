@@ -1,6 +1,6 @@
 /* hastats.c - parse CSV byte by byte and keep the required columns only.
  *
- * A row of 3.2 has 207 columns, of which eight matter. A library would need a buffer for whole
+ * A row of 3.2 has 207 columns, of which nine matter. A library would need a buffer for whole
  * lines; this parser has none: each byte goes into the field of its column or is skipped.
  * Quoting follows RFC 4180, as HAProxy's csv_enc() writes it: a field is quoted if it holds a
  * comma, a quote or a new line, such as the reason of a failed check, which an engine can
@@ -11,6 +11,7 @@ static const char *const column_names[HASTATS_WANTED] = {
 	[HASTATS_POOL] = "pxname", [HASTATS_SERVER] = "svname", [HASTATS_QUEUE] = "qcur",
 	[HASTATS_SESSIONS] = "scur", [HASTATS_STATUS] = "status", [HASTATS_WEIGHT] = "weight",
 	[HASTATS_TYPE] = "type", [HASTATS_BACKUP] = "bck",
+	[HASTATS_ADDRESS] = "addr",
 };
 
 static const struct {
@@ -166,6 +167,7 @@ static void row_end(struct hastats *h)
 		return;
 	}
 	row.backup = f[HASTATS_BACKUP].n == 1 && f[HASTATS_BACKUP].text[0] == '1';
+	row.address = field_lost(&f[HASTATS_ADDRESS]) ? SPAN("") : text_of(&f[HASTATS_ADDRESS]);
 	row.pool = text_of(&f[HASTATS_POOL]);
 	row.server = text_of(&f[HASTATS_SERVER]);
 	h->rows++;

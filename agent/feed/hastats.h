@@ -14,6 +14,9 @@
  * queues. The status column here tells the same, so one command is enough. (The weight does not:
  * a drained server keeps it.)
  *
+ * The column `addr` has a server's address. It is empty on a socket of level user, and for a server
+ * whose name is not resolved (measured with 2.6, 3.0 and 3.2).
+ *
  * Bytes may arrive in pieces of any size. An invalid row is counted and skipped, an invalid
  * answer returns an error. Memory is that of the struct, whatever the input. */
 #ifndef KVROUTE_FEED_HASTATS_H
@@ -51,6 +54,7 @@ struct hastats_row {
 	enum hastats_state state;
 	uint32_t weight;		/* effective: slow start and agent checks change it; 0: no traffic */
 	bool backup;			/* a "backup" server; false if there is no such column */
+	struct span address;		/* any bytes; "10.0.0.7:8000", "[fd00::7]:8000", "unix"; else empty */
 	uint32_t sessions, queue;	/* of this HAProxy process: in service, and queued for it */
 };
 
@@ -59,7 +63,8 @@ typedef void hastats_row_fn(void *arg, const struct hastats_row *row);
 enum hastats_column {
 	HASTATS_POOL, HASTATS_SERVER, HASTATS_QUEUE, HASTATS_SESSIONS, HASTATS_STATUS, HASTATS_WEIGHT,
 	HASTATS_TYPE,
-	HASTATS_BACKUP,		/* optional; all before it are required */
+	HASTATS_BACKUP,		/* optional, as are all after it */
+	HASTATS_ADDRESS,
 	HASTATS_WANTED
 };
 

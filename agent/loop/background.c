@@ -127,7 +127,6 @@ static void on_peers_reload(struct ev_loop *loop, ev_async *e, int revents)
 
 	if (o != NULL)
 		poll_peers_apply(&s->peers, o);
-	mem_free(o);
 }
 
 static void render_metrics(void *arg, struct buf *t)

@@ -1,28 +1,39 @@
-/* Collects the TCP ports of the peers that a configuration polls. */
+/* Collects the TCP ports of the peers that a configuration connects to. */
 #include "agent/loop/connect_ports_in.h"
-#include "agent/loop/engine_url.h"
-
-static bool has_port(const struct connect_ports *o, uint16_t port)
-{
-	for (size_t i = 0; i < o->n; i++)
-		if (o->port[i] == port)
-			return true;
-	return false;
-}
+#include "agent/loop/engine_list.h"
+#include "agent/route/sources.h"
 
 /* A text that is not an address is skipped, because its error is reported elsewhere. */
 static void add_peer_port(struct connect_ports *out, const char *text)
 {
+	char full[ENGINE_URL_MAX + 1];
 	struct engine_url t;
 	struct err e;
-	uint16_t port;
 
-	out->any = true;
-	if (engine_url_parse(text, &t, &e) != 0 || t.to.a.sa.sa_family == AF_UNIX)
+	if (text[0] == '\0')
 		return;
-	port = ntohs(t.to.a.sa.sa_family == AF_INET6 ? t.to.a.in6.sin6_port : t.to.a.in.sin_port);
-	if (!has_port(out, port) && out->n < CONNECT_PORTS_MAX)
-		out->port[out->n++] = port;
+	out->any = true;
+	out->every |= engine_url_has_port(text);
+	if (engine_url_fill(span_str(text), "127.0.0.1", 1, full, sizeof(full)) != 0 ||
+	    engine_url_has_port(text) || engine_url_parse(full, &t, &e) != 0 ||
+	    t.to.a.sa.sa_family == AF_UNIX)
+		return;
+	connect_ports_add(out, ntohs(t.to.a.sa.sa_family == AF_INET6 ? t.to.a.in6.sin6_port :
+				     t.to.a.in.sin_port));
+}
+
+/* The number of ranks may be known from the engine only. */
+static void add_rank_ports(struct connect_ports *out, const char *text, uint32_t ranks)
+{
+	uint32_t port = engine_endpoint_port(text);
+
+	if (text[0] == '\0')
+		return;
+	out->any = true;
+	out->every |= engine_url_has_port(text);
+	for (uint32_t r = 0; port > 0 && r < (ranks > 0 ? ranks : SOURCE_RANKS_MAX); r++)
+		if (port + r <= UINT16_MAX)
+			connect_ports_add(out, (uint16_t)(port + r));
 }
 
 void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
@@ -30,25 +41,41 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 	memset(out, 0, sizeof(*out));
 	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
 		add_peer_port(out, o->stats[i]);
-	for (size_t i = 0; i < o->n_engines; i++)
+	for (size_t i = 0; i < o->n_engines; i++) {
+		const struct engine_events_opts *v = &o->engines[i].events;
+
 		add_peer_port(out, o->engines[i].metrics);
+		add_rank_ports(out, v->endpoint, v->ranks);
+		add_rank_ports(out, v->replay, v->ranks);
+	}
+}
+
+/* Returns a port that <want> has and <have> has not, or 0. */
+static uint32_t first_missing(const struct connect_ports *have, const struct connect_ports *want)
+{
+	for (uint32_t port = 1; port <= UINT16_MAX; port++)
+		if (connect_ports_has(want, (uint16_t)port) && !connect_ports_has(have, (uint16_t)port))
+			return port;
+	return 0;
 }
 
 int connect_ports_cover(
     const struct connect_ports *have, bool ports, const struct connect_ports *want, struct err *e)
 {
+	uint32_t port;
+
 	if (want->any && !have->any)
 		return err_set(e,
 			"A reload cannot add the first of stats_feed.sockets and engines: the sandbox was closed to "
 			"all outgoing connections at the start; restart for that, all settings stay as they were.");
-	for (size_t i = 0; ports && i < want->n; i++)
-		if (!has_port(have, want->port[i]))
-			return err_set(e,
-				"A reload cannot add an engine or a stats socket at port %u: the sandbox was closed at the "
-				"start to all ports except those configured then; restart for that, all settings stay as "
-				"they were.", want->port[i]);
+	if (ports && want->every && !have->every)
+		return err_set(e,
+			"A reload cannot add the first {port} of engines: the sandbox was closed at the start to all "
+			"ports except those configured then; restart for that, all settings stay as they were.");
+	if (ports && (port = first_missing(have, want)) != 0)
+		return err_set(e,
+			"A reload cannot add an engine or a stats socket at port %u: the sandbox was closed at the "
+			"start to all ports except those configured then; restart for that, all settings stay as "
+			"they were.", port);
 	return 0;
 }
-
-_Static_assert(CONNECT_PORTS_MAX >= SERVERS_MAX + LISTEN_MAX,
-	"ports of a configuration would be left out");

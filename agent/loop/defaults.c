@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/loop.h"
+#include "agent/loop/engine_list.h"
 #include "agent/loop/recfile_in.h"
 
 static void set_text(char *to, size_t cap, const char *text)
@@ -46,17 +46,32 @@ void loop_opts_free(struct loop_opts *o)
 	o->n_engines = 0;
 }
 
+static bool is_polled(const struct engine_opts *e, bool star)
+{
+	return e->metrics[0] != '\0' && (strcmp(e->name, "*") == 0) == star;
+}
+
 size_t loop_peers(const struct loop_opts *o)
 {
-	size_t n = o->n_engines;
+	size_t n = 0;
 
+	for (size_t i = 0; i < o->n_engines; i++)
+		n += is_polled(&o->engines[i], false);
 	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
 		n++;
 	return n;
 }
 
+size_t loop_peers_most(const struct loop_opts *o)
+{
+	for (size_t i = 0; i < o->n_engines; i++)
+		if (is_polled(&o->engines[i], true))
+			return ENGINES_MAX + LISTEN_MAX;
+	return loop_peers(o);
+}
+
 uint64_t loop_budget(const struct loop_opts *o)
 {
 	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES +
-	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers(o) * POLL_BYTES + recfile_budget(o);
+	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers_most(o) * POLL_BYTES + recfile_budget(o);
 }

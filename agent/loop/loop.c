@@ -344,7 +344,7 @@ static unsigned fds_least(const struct loop_opts *o)
 static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint64_t have = process_raise_fds();
-	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers(o) + FDS_BESIDE;
+	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers_most(o) + FDS_BESIDE;
 	unsigned least = fds_least(o);
 	struct log_line ln;
 

@@ -85,7 +85,9 @@ void loop_opts_free(struct loop_opts *o);	/* frees the array, not <o> */
 #define FEED_BYTES	8448	/* of a log feed, with its partial line */
 #define POLL_BYTES	9728	/* of a stats socket or an engine, with its partial answer */
 
-size_t loop_peers(const struct loop_opts *o);	/* number of stats sockets and engines */
+/* Returns the number of stats sockets and of engines whose metrics are polled: listed ones, or the
+ * most there can be. */
+size_t loop_peers(const struct loop_opts *o), loop_peers_most(const struct loop_opts *o);
 
 /* Returns the most bytes that peers can make the agent use: connections, their buffers, log feeds,
  * polls and the recording. */

@@ -25,7 +25,12 @@ struct polled_peer {
 struct stats_poll {
 	struct polled_peer poll;
 	char socket[ADDR_MAX];
+	unsigned number;	/* in server_addresses */
 	struct hastats rows;
+	char pool[POOL_NAME_MAX + 1];	/* of the last row */
+	bool needed;			/* engines of this pool have addresses of servers */
+	unsigned rows_needed, rows_usable;	/* of the open answer */
+	bool warned;		/* that it shows no addresses */
 };
 
 struct engine_poll {
@@ -79,12 +84,30 @@ static void log_error(
 
 /* ---- stats sockets ---------------------------------------------------------------------- */
 
+/* Rows of one pool follow each other. */
+static bool is_needed(struct stats_poll *s, struct span pool)
+{
+	const struct poll_peers_opts *o = s->poll.peers->opts;
+
+	if (!span_eq(span_str(s->pool), pool)) {
+		s->needed = engine_list_needs(o->engines, o->n_engines, pool);
+		memset(s->pool, 0, sizeof(s->pool));
+		if (pool.n <= POOL_NAME_MAX)
+			memcpy(s->pool, pool.p, pool.n);
+	}
+	return s->needed;
+}
+
 static void on_row(void *arg, const struct hastats_row *row)
 {
 	struct stats_poll *s = arg;
 	struct agent *a = s->poll.peers->agent;
 	msec now = agent_msec(a);
 
+	if (is_needed(s, row->pool)) {
+		s->rows_needed++;
+		s->rows_usable += server_addresses_row(&s->poll.peers->addresses, s->number, row);
+	}
 	route_observe_server(
 	    a->route, span_str(s->socket), row, now, now + poll_client_holds_ms(&s->poll.client));
 }
@@ -95,6 +118,9 @@ static void stats_begin(void *arg)
 
 	s->poll.began = clock_usec();
 	hastats_init(&s->rows, on_row, s);
+	s->rows_needed = s->rows_usable = 0;
+	memset(s->pool, 0, sizeof(s->pool));
+	s->needed = false;
 }
 
 static enum poll_client_reply stats_feed(void *arg, const char *p, size_t n)
@@ -118,11 +144,35 @@ static enum poll_client_reply stats_feed(void *arg, const char *p, size_t n)
 	return POLL_CLIENT_BAD;
 }
 
+static void warn_no_addresses(struct stats_poll *s)
+{
+	bool none = s->rows_needed > 0 && s->rows_usable == 0;
+	struct log_line ln;
+
+	if (none && !s->warned &&
+	    log_begin(&ln, &s->poll.peers->agent->log, LOG_WARN, LOG_POLL,
+		"HAProxy stats socket shows no addresses of servers")) {
+		log_text(&ln, "socket", s->socket);
+		log_text(&ln, "effect", "engines whose address is that of their server are not read");
+		log_text(&ln, "remedy",
+		    "give the stats socket level operator; servers need a numeric or resolved address");
+		log_end(&ln);
+	}
+	s->warned = none;
+}
+
+static void make_engines(struct poll_peers *p);
+
 static void stats_ended(void *arg, const char *error)
 {
 	struct stats_poll *s = arg;
 	struct log_line ln;
 
+	server_addresses_end(&s->poll.peers->addresses, s->number, error == NULL);
+	if (error == NULL)
+		warn_no_addresses(s);
+	if (s->poll.peers->addresses.changed)
+		make_engines(s->poll.peers);
 	if (!count_end(&s->poll, error) ||
 	    !log_begin(&ln, &s->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
 		       error != NULL ? "no answer from HAProxy stats socket" : "HAProxy stats socket answers"))
@@ -237,6 +287,8 @@ static void add_stats(struct poll_peers *p, const char *socket, msec after)
 		return;
 	}
 	snprintf(s->socket, sizeof(s->socket), "%s", socket);
+	s->number = (unsigned)__builtin_ctz(~p->sockets);
+	p->sockets |= 1u << s->number;
 	s->poll.client.request = SPAN("show stat -1 4 -1\n");
 	s->poll.client.arg = s;
 	s->poll.client.begin = stats_begin;
@@ -297,20 +349,21 @@ static bool find_engine(struct poll_peers *p, const struct engine_opts *who)
 }
 
 /* Returns true if the engine is still polled, perhaps at another address. */
-static bool still_polled(const struct poll_peers_opts *o, const struct engine_opts *who)
+static bool still_polled(const struct engine_opts *list, size_t n, const struct engine_opts *who)
 {
-	for (size_t i = 0; i < o->n_engines; i++)
-		if (strcmp(o->engines[i].name, who->name) == 0 && strcmp(o->engines[i].pool, who->pool) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (list[i].metrics[0] != '\0' && strcmp(list[i].name, who->name) == 0 &&
+		    strcmp(list[i].pool, who->pool) == 0)
 			return true;
 	return false;
 }
 
-static void forget_others(struct poll_peers *p, const struct poll_peers_opts *o)
+static void forget_others(struct poll_peers *p, const struct engine_opts *list, size_t n)
 {
 	for (struct list *l = p->engines.next; l != &p->engines; l = l->next) {
 		const struct engine_opts *who = &engine_of(l)->who;
 
-		if (!peer_of(l)->wanted && !still_polled(o, who))
+		if (!peer_of(l)->wanted && !still_polled(list, n, who))
 			route_forget_engine(p->agent->route, span_str(who->pool), span_str(who->name));
 	}
 }
@@ -335,19 +388,82 @@ static void apply_to_list(struct list *of, msec interval_ms, msec timeout_ms)
 }
 
 /* The first polls of new peers are spread over an interval. */
-void poll_peers_apply(struct poll_peers *p, const struct poll_peers_opts *o)
+static void apply_engines(struct poll_peers *p, const struct engine_opts *list, size_t n)
 {
-	none_wanted(&p->stats);
+	const struct poll_peers_opts *o = p->opts;
+
 	none_wanted(&p->engines);
+	for (size_t i = 0; i < n; i++)
+		if (list[i].metrics[0] != '\0' && !find_engine(p, &list[i]))
+			add_engine(p, &list[i], o->engine_interval_ms * (msec)i / (msec)n);
+	forget_others(p, list, n);
+	apply_to_list(&p->engines, o->engine_interval_ms, o->engine_timeout_ms);
+	if (p->on_engines != NULL)
+		p->on_engines(p->arg, list, n);
+}
+
+static void log_engines(struct poll_peers *p, size_t n)
+{
+	struct log_line ln;
+
+	if (p->addresses.n == 0 ||
+	    !log_begin(&ln, &p->agent->log, n > ENGINES_MAX ? LOG_WARN : LOG_INFO, LOG_POLL,
+		n > ENGINES_MAX ? "too many engines" : "engines by the addresses of servers"))
+		return;
+	log_int(&ln, "engines", (int64_t)n);
+	log_int(&ln, "servers", (int64_t)p->addresses.n);
+	if (n > ENGINES_MAX) {
+		log_int(&ln, "most", ENGINES_MAX);
+		log_text(&ln, "effect", "the others are not read");
+	}
+	log_end(&ln);
+}
+
+/* Without memory the old list stays, and the next answer of a stats socket tries again. */
+static void make_engines(struct poll_peers *p)
+{
+	const struct poll_peers_opts *o = p->opts;
+	size_t cap = o->n_engines + p->addresses.n, n;
+	struct engine_opts *list;
+
+	cap = cap < ENGINES_MAX ? cap : ENGINES_MAX;
+	p->addresses.changed = true;
+	if ((list = mem_alloc((cap + 1) * sizeof(list[0]))) == NULL)
+		return;
+	p->addresses.changed = false;
+	n = engine_list_make(o->engines, o->n_engines, p->addresses.servers, p->addresses.n, list, cap);
+	log_engines(p, n);
+	apply_engines(p, list, n < cap ? n : cap);
+	mem_free(list);
+}
+
+static void apply_stats(struct poll_peers *p)
+{
+	const struct poll_peers_opts *o = p->opts;
+
+	none_wanted(&p->stats);
+	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
+		find_stats(p, o->stats[i]);
+	for (struct list *l = p->stats.next; l != &p->stats; l = l->next) {
+		if (peer_of(l)->wanted)
+			continue;
+		server_addresses_leave(&p->addresses, stats_of(l)->number);
+		p->sockets &= ~(1u << stats_of(l)->number);
+	}
+	apply_to_list(&p->stats, o->stats_interval_ms, o->stats_timeout_ms);
 	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
 		if (!find_stats(p, o->stats[i]))
 			add_stats(p, o->stats[i], o->stats_interval_ms * i / LISTEN_MAX);
-	for (size_t i = 0; i < o->n_engines; i++)
-		if (!find_engine(p, &o->engines[i]))
-			add_engine(p, &o->engines[i], o->engine_interval_ms * (msec)i / (msec)o->n_engines);
-	forget_others(p, o);
 	apply_to_list(&p->stats, o->stats_interval_ms, o->stats_timeout_ms);
-	apply_to_list(&p->engines, o->engine_interval_ms, o->engine_timeout_ms);
+}
+
+void poll_peers_apply(struct poll_peers *p, struct poll_peers_opts *o)
+{
+	mem_free(p->opts);
+	p->opts = o;
+	server_addresses_keep(&p->addresses, o->engines, o->n_engines);
+	apply_stats(p);
+	make_engines(p);
 }
 
 struct poll_peers_opts *poll_peers_opts_new(const struct loop_opts *o)
@@ -381,4 +497,7 @@ void poll_peers_stop(struct poll_peers *p)
 		peer_free(peer_of(p->stats.next));
 	while (!list_empty(&p->engines))
 		peer_free(peer_of(p->engines.next));
+	server_addresses_free(&p->addresses);
+	mem_free(p->opts);
+	p->opts = NULL;
 }

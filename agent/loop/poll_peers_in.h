@@ -1,14 +1,20 @@
 /* poll_peers_in.h - the peers that are polled: HAProxy's stats sockets, and engines for their
  * metrics.
  *
+ *      stats socket --rows--> core
+ *            '---- addresses of servers --> list of engines --> polls of their metrics
+ *                                                  '----------> <on_engines>: readers of events
+ *
  * They belong to the background thread, and what they report goes to the core at once. A reload
- * applies a new list; peers in both lists are not interrupted. */
+ * applies a new configuration, and an answer of a stats socket may change the list of engines;
+ * peers in both lists are not interrupted. */
 #ifndef KVROUTE_LOOP_POLL_PEERS_IN_H
 #define KVROUTE_LOOP_POLL_PEERS_IN_H
 
 #include "agent/base/list.h"
 #include "agent/loop/agent_in.h"
 #include "agent/loop/poll_client_in.h"
+#include "agent/loop/server_addresses.h"
 
 /* Written by the background thread. */
 struct poll_counters {
@@ -32,14 +38,21 @@ struct poll_peers_opts {
 struct poll_peers_opts *poll_peers_opts_new(const struct loop_opts *o);	/* NULL: no memory */
 
 struct poll_peers {
+	/* set by the owner; <list> is valid until the call returns */
+	void (*on_engines)(void *arg, const struct engine_opts *list, size_t n);
+	void *arg;
+
 	struct agent *agent;
 	struct ev_loop *loop;
 	struct list stats, engines;
 	struct poll_counters stats_count, engines_count;
+	struct poll_peers_opts *opts;	/* NULL: none applied yet */
+	struct server_addresses addresses;
+	uint32_t sockets;		/* numbers in use, a bit each */
 };
 
 void poll_peers_start(struct poll_peers *p, struct agent *a, struct ev_loop *loop);
-void poll_peers_apply(struct poll_peers *p, const struct poll_peers_opts *o);
+void poll_peers_apply(struct poll_peers *p, struct poll_peers_opts *o);	/* takes <o> */
 void poll_peers_stop(struct poll_peers *p);
 
 #endif

@@ -49,14 +49,22 @@ void sandbox_no_core(struct sandbox *s);
 /* The flags of open() for a new file. */
 #define SANDBOX_NEW_FILE	(O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
-#define CONNECT_PORTS_MAX	(SERVERS_MAX + 8)
-
 /* The connections that the process may start. */
 struct connect_ports {
 	bool any;		/* to unix sockets and to the TCP ports below */
-	size_t n;
-	uint16_t port[CONNECT_PORTS_MAX];	/* each once */
+	bool every;		/* to all TCP ports */
+	uint64_t bits[(UINT16_MAX + 1) / 64];	/* port p: bit p % 64 of word p / 64 */
 };
+
+static inline bool connect_ports_has(const struct connect_ports *o, uint16_t port)
+{
+	return o->every || (o->bits[port / 64] >> (port % 64) & 1);
+}
+
+static inline void connect_ports_add(struct connect_ports *o, uint16_t port)
+{
+	o->bits[port / 64] |= 1ull << (port % 64);
+}
 
 struct sandbox_opts {
 	int opener;			/* socket to the opener, which may send descriptors; -1: none */

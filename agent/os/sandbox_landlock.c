@@ -40,8 +40,9 @@ struct port_rule {
 	uint64_t allowed, port;
 };
 
-/* Create a rule set that refuses all that the kernel can refuse, except the file rights <open>. */
-static int ruleset_create(int abi, uint64_t open, struct ruleset *r)
+/* Create a rule set that refuses all that the kernel can refuse, except the file rights <open> and
+ * the network rights <net>. */
+static int ruleset_create(int abi, uint64_t open, uint64_t net, struct ruleset *r)
 {
 	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
 
@@ -53,7 +54,7 @@ static int ruleset_create(int abi, uint64_t open, struct ruleset *r)
 	if (abi >= 5)
 		r->fs |= FS_IOCTL_DEV;
 	r->fs &= ~open;
-	r->net = abi >= 4 ? NET_ALL : 0;
+	r->net = abi >= 4 ? NET_ALL & ~net : 0;
 	r->scope = abi >= 6 ? SCOPE_ALL : 0;
 	return (int)syscall(SYS_landlock_create_ruleset, r, size, 0u);
 }
@@ -83,19 +84,20 @@ static int allow_ports(int rules, const struct connect_ports *out)
 {
 	long rc = 0;
 
-	for (size_t i = 0; i < out->n && rc == 0; i++) {
-		struct port_rule p = { NET_CONNECT, out->port[i] };
+	for (uint32_t port = 0; port <= UINT16_MAX && rc == 0; port++) {
+		struct port_rule p = { NET_CONNECT, port };
 
-		rc = syscall(SYS_landlock_add_rule, rules, RULE_PORT, &p, 0u);
+		if (connect_ports_has(out, (uint16_t)port))
+			rc = syscall(SYS_landlock_add_rule, rules, RULE_PORT, &p, 0u);
 	}
 	return (int)rc;
 }
 
 /* Returns a new rule set, or -1 with errno. */
-static int ruleset_begin(uint64_t open, struct ruleset *r, int *abi)
+static int ruleset_begin(uint64_t open, uint64_t net, struct ruleset *r, int *abi)
 {
 	*abi = (int)syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, CREATE_VERSION);
-	return *abi < 1 ? -1 : ruleset_create(*abi, open, r);
+	return *abi < 1 ? -1 : ruleset_create(*abi, open, net, r);
 }
 
 /* Apply <rules> if <rc>, the result of adding to them, is 0. Closes <rules>. Returns 0 or an
@@ -115,9 +117,9 @@ int sandbox_landlock(const struct connect_ports *out, int *abi)
 	struct ruleset r;
 
 	*abi = 0;
-	if ((rules = ruleset_begin(0, &r, &version)) < 0)
+	if ((rules = ruleset_begin(0, out->every ? NET_CONNECT : 0, &r, &version)) < 0)
 		return errno;
-	if ((rc = ruleset_end(rules, r.net != 0 ? allow_ports(rules, out) : 0)) == 0)
+	if ((rc = ruleset_end(rules, r.net & NET_CONNECT ? allow_ports(rules, out) : 0)) == 0)
 		*abi = version;
 	return rc;
 }
@@ -128,7 +130,7 @@ int sandbox_landlock_opener(const char *const *dir, size_t n, const int files[SA
 	int version, rules, rc;
 	struct ruleset r;
 
-	if ((rules = ruleset_begin(FS_READ, &r, &version)) < 0)
+	if ((rules = ruleset_begin(FS_READ, 0, &r, &version)) < 0)
 		return errno;
 	rc = allow_files(rules, files[0]) != 0 || allow_files(rules, files[1]) != 0 ? -1 : 0;
 	for (size_t i = 0; i < n && rc == 0; i++)

@@ -296,6 +296,9 @@ def stats():
     for word in (b"UP 1/3", b"no check", b"DOWN (agent)", b"NOLB 1/2", b"DRAIN", b"MAINT (via p/a)",
                  b"GLAD", b'"UP"'):
         put("stats", b"\x33\0" + head + row.replace(b"UP", word) * 2 + b"\n", keep=True)
+    for address in (b"10.0.0.7:8000", b"[fd00::7]:8000", b"unix", b"", b'"a,""b"', b"9" * 127,
+                    b"9" * 128):
+        put("stats", b"\x33\0" + head[:-1] + b",addr\n" + row[:-1] + b"," + address + b"\n\n")
 
 
 def metrics():

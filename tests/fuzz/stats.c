@@ -7,7 +7,7 @@
 #include "tests/fuzz/lib/fuzz.h"
 
 static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status",
-	"weight", "type", "bck" };
+	"weight", "type", "bck", "addr" };
 
 struct run {
 	struct hastats *h;
@@ -15,12 +15,14 @@ struct run {
 };
 
 static void say_row(struct trace *t, struct span pool, struct span server, int state,
-    unsigned weight, unsigned sessions, unsigned queue, bool backup)
+    unsigned weight, unsigned sessions, unsigned queue, bool backup, struct span address)
 {
 	trace_bytes(t, pool.p, pool.n);
 	trace_say(t, "/");
 	trace_bytes(t, server.p, server.n);
-	trace_say(t, " %d w%u s%u q%u%s\n", state, weight, sessions, queue, backup ? " backup" : "");
+	trace_say(t, " %d w%u s%u q%u%s @", state, weight, sessions, queue, backup ? " backup" : "");
+	trace_bytes(t, address.p, address.n);
+	trace_say(t, "\n");
 }
 
 static void on_row(void *arg, const struct hastats_row *r)
@@ -31,10 +33,12 @@ static void on_row(void *arg, const struct hastats_row *r)
 	    r->server.n <= HASTATS_FIELD_MAX);
 	must(span_within(r->pool, run->h, sizeof(*run->h)) &&
 	    span_within(r->server, run->h, sizeof(*run->h)));
+	must(r->address.n <= HASTATS_FIELD_MAX &&
+	    (r->address.n == 0 || span_within(r->address, run->h, sizeof(*run->h))));
 	must(r->state <= HASTATS_MAINT);
 	must(r->weight <= INT32_MAX && r->sessions <= INT32_MAX && r->queue <= INT32_MAX);
 	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue,
-	    r->backup);
+	    r->backup, r->address);
 }
 
 static void say_end(
@@ -168,6 +172,7 @@ static int slow_state(const struct trace *f)
 
 static void slow_row(struct trace *said, struct trace *const *f, uint64_t *rows, uint64_t *bad)
 {
+	const struct trace *a = f[HASTATS_ADDRESS];
 	unsigned weight, sessions, queue;
 	int state = slow_state(f[HASTATS_STATUS]);
 
@@ -185,7 +190,8 @@ static void slow_row(struct trace *said, struct trace *const *f, uint64_t *rows,
 	++*rows;
 	say_row(said, span_of(f[HASTATS_POOL]->p, f[HASTATS_POOL]->n),
 	    span_of(f[HASTATS_SERVER]->p, f[HASTATS_SERVER]->n), state, weight, sessions, queue,
-	    slow_is(f[HASTATS_BACKUP], "1"));
+	    slow_is(f[HASTATS_BACKUP], "1"),
+	    a->n > HASTATS_FIELD_MAX ? SPAN("") : span_of(a->p, a->n));
 }
 
 /* The first line, if it is no table's; -HASTATS_E_FOREIGN once it is known in full. */

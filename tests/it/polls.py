@@ -303,6 +303,62 @@ def bad_endpoints_harm_nothing():
             check(len(bad) <= 9, "%d lines in the log" % len(bad))
 
 
+# ---- addresses from the stats socket
+
+STAR = "engine_feed: {interval: 50 ms, timeout: 2 s}\n" \
+    "engines: [{name: \"*\", pool: pool, metrics: \"{address}:{port}\"}]\n"
+
+
+@story
+def servers_are_listed_once():
+    """Engines are the servers that HAProxy shows; those that come, move and go are followed."""
+    with Polled(polls=lambda f: sockets(f) + STAR, engine_options=["--decode-ms", "20"]) as f:
+        f.wait_value("kvroute_engines", 4)
+        f.chat(conversation("one"))
+        for name in f.names:
+            f.wait_value(server(name, "engine_running_requests"), 0)
+        f.haproxy_command("add server pool/s9 127.0.0.1:%d" % f.engines["s1"])
+        f.haproxy_command("enable server pool/s9")
+        f.wait_value("kvroute_engines", 5)
+        f.wait_value(server("s9", "engine_running_requests"), 0)
+        f.haproxy_command("set server pool/s9 addr 127.0.0.1 port 9")
+        f.wait_value("kvroute_engine_polls_total{result=\"unreachable\"}", lambda v: v >= 1)
+        equal(f.value("kvroute_engines"), 5, "engines")
+        f.haproxy_command("set server pool/s9 state maint")
+        f.haproxy_command("del server pool/s9")
+        f.wait_value("kvroute_engines", 4)
+        one = direct_chat(f, "s3", 0)
+        f.wait_value(server("s3", "engine_running_requests"), 1)
+        equal(f.value(server("s2", "engine_running_requests")), 0, "running on s2")
+        f.reload(lambda f: sockets(f) + STAR.replace("]\n", ", {name: s2, pool: pool, metrics: "
+                                                     "\"127.0.0.1:%d\"}]\n" % f.engines["s3"]))
+        f.wait_value(server("s2", "engine_running_requests"), 1)
+        one.close()
+        equal(f.value("kvroute_engines"), 4, "engines")
+        f.reload(sockets)
+        f.wait_value("kvroute_engines", 0)
+
+
+def a_user_too(text):
+    line = re.search(r"(?m)^ *stats socket .*$", text).group(0)
+    path, = re.findall(r"stats socket (\S+)", line)
+    return edited(text, line, "%s\n    stats socket %s.user mode 600 level user" % (line, path))
+
+
+@story
+def a_socket_without_addresses_is_named():
+    lines = lambda f: QUICK % (f.stats_path + ".user") + STAR
+    with Polled(polls=lines, edit=a_user_too) as f:
+        wait_for("the warning", 5, lambda: "shows no addresses of servers" in f.log())
+        f.wait_value("kvroute_stats_polls_total{result=\"answered\"}", lambda v: v >= 5)
+        equal(f.log().count("shows no addresses of servers"), 1, "warnings")
+        check("level operator" in f.log(), "no remedy is named")
+        equal(f.value("kvroute_engines"), 0, "engines")
+        f.reload(lambda f: sockets(f) + STAR)
+        f.wait_value("kvroute_engines", 4)
+        equal(len(where(f, 12, "x")), 4, "servers used")
+
+
 # ---- reloads
 
 @story

@@ -26,9 +26,10 @@ static void tell(void *arg, const struct hastats_row *r)
 	struct told *t = arg;
 
 	if (sizeof(t->text) - t->n > 400)
-		t->n += (size_t)sprintf(t->text + t->n, SPAN_FMT "/" SPAN_FMT " %s w%u s%u q%u%s\n",
+		t->n += (size_t)sprintf(t->text + t->n, SPAN_FMT "/" SPAN_FMT " %s w%u s%u q%u%s%s" SPAN_FMT "\n",
 					SPAN_ARG(r->pool), SPAN_ARG(r->server), state_words[r->state],
-					r->weight, r->sessions, r->queue, r->backup ? " backup" : "");
+					r->weight, r->sessions, r->queue, r->backup ? " backup" : "",
+					r->address.n ? " @" : "", SPAN_ARG(r->address));
 }
 
 static void tell_end(struct told *t, const struct hastats *h, ssize_t rc, size_t fed)
@@ -93,6 +94,12 @@ static const struct { const char *name, *answer, *want;
 	    "# pxname,svname,qcur,scur,status,weight,act,bck,type\np,a,0,0,UP,1,1,0,2\n"
 	    "p,b,0,0,UP,1,0,1,2\np,c,0,0,UP,1,0,,2\np,d,0,0,UP,1,0,11,2\n\n",
 	    "p/a up w1 s0 q0\np/b up w1 s0 q0 backup\np/c up w1 s0 q0\np/d up w1 s0 q0\nend\n" },
+	{ "addresses",
+	    "# pxname,svname,addr,qcur,scur,status,weight,type\np,a,10.0.0.7:8000,0,0,UP,1,2\n"
+	    "p,b,[fd00::7]:8000,0,0,UP,1,2\np,c,unix,0,0,UP,1,2\np,d,,0,0,UP,1,2\n"
+	    "p,e,\"a,\"\"b\nc\",0,0,UP,1,2\np,f,\"\",0,0,UP,1,2\n\n",
+	    "p/a up w1 s0 q0 @10.0.0.7:8000\np/b up w1 s0 q0 @[fd00::7]:8000\np/c up w1 s0 q0 @unix\n"
+	    "p/d up w1 s0 q0\np/e up w1 s0 q0 @a,\"b\nc\np/f up w1 s0 q0\nend\n" },
 	{ "no rows", HEADER "\n", "end\n" },
 	{ "no end yet", HEADER "pool,s1,3,4,5,UP,100,2,,\n",
 	    "pool/s1 up w100 s5 q3\nmore after 85\n" },
@@ -194,16 +201,21 @@ static void answers(void **state)
 
 /* ---- answers of real HAProxies ---------------------------------------------------------- */
 
+#define AT	" @127.0.0.1:"
 #define ENGINES								\
-	"pool/plain up w10 s0 q0\n" "pool/drained drain w20 s0 q0\n"	\
-	"pool/zero up w0 s0 q0\n" "pool/off maint w1 s0 q0\n"		\
-	"pool/dead down w1 s0 q0\n" "pool/maint maint w256 s0 q0\n"	\
-	"pool/follows down w1 s0 q0\n" "pool/also-maint maint w1 s0 q0\n" \
-	"pool/a.b-c_d:80 up w1 s0 q0 backup\n" "pool/gpu1 maint w1 s0 q0\n"	\
-	"pool/gpu2 maint w1 s0 q0\n" "pool/gpu3 maint w1 s0 q0\n"	\
-	"engines/busy up w5 s2 q3\n" "engines/told drain w1 s0 q0\n"	\
-	"soft/leaving drain w1 s0 q0\n" "quoted/odd down w1 s0 q0\n"	\
-	"both/only up w1 s0 q0\n" "end\n"
+	"pool/plain up w10 s0 q0" AT "1\n"				\
+	"pool/drained drain w20 s0 q0" AT "1\n"			\
+	"pool/zero up w0 s0 q0" AT "1\n" "pool/off maint w1 s0 q0" AT "1\n"	\
+	"pool/dead down w1 s0 q0" AT "1\n"				\
+	"pool/maint maint w256 s0 q0" AT "36309\n"			\
+	"pool/follows down w1 s0 q0" AT "1\n"				\
+	"pool/also-maint maint w1 s0 q0" AT "1\n"			\
+	"pool/a.b-c_d:80 up w1 s0 q0 backup" AT "1\n"			\
+	"pool/gpu1 maint w1 s0 q0" AT "1\n" "pool/gpu2 maint w1 s0 q0" AT "1\n"	\
+	"pool/gpu3 maint w1 s0 q0" AT "1\n"				\
+	"engines/busy up w5 s2 q3" AT "36309\n" "engines/told drain w1 s0 q0" AT "36309\n" \
+	"soft/leaving drain w1 s0 q0" AT "36309\n" "quoted/odd down w1 s0 q0" AT "36309\n" \
+	"both/only up w1 s0 q0" AT "36309\n" "end\n"
 
 static const char *const versions[] = { "2.6", "3.0", "3.2" };
 
@@ -312,6 +324,9 @@ static void a_field_just_fits(void **state)
 	assert_string_equal(feed(buf, n, 5)->text, "end\nbad 1\n");
 	n = fill(buf, HEADER "p,s,1,,2,UP ", 'x', 3000, ",3,2,,\n\n");
 	assert_string_equal(feed(buf, n, n)->text, "end\nbad 1\n");
+	n = fill(buf, "# addr,pxname,svname,qcur,scur,status,weight,type\n", 'x', 128,
+		 ",p,s,1,2,UP,3,2\n\n");		/* too long for an address: none */
+	assert_string_equal(feed(buf, n, n)->text, "p/s up w3 s2 q1\nend\n");
 	n = fill(buf, HEADER "p,s,1,,2,UP,3,2,", 'x', 3000, "\n\n");	/* an unused column */
 	assert_string_equal(feed(buf, n, n)->text, "p/s up w3 s2 q1\nend\n");
 }

@@ -326,7 +326,8 @@ static void ports_that_a_reload_may_use(void **state)
 	assert_false(nothing.any);
 	connect_ports_of(&o, &have);
 	assert_true(have.any);
-	assert_int_equal(have.n, 1);
+	assert_true(connect_ports_has(&have, 8000));
+	assert_false(connect_ports_has(&have, 8001));
 	assert_int_equal(connect_ports_cover(&have, true, &nothing, &e), 0);
 	assert_int_equal(connect_ports_cover(&nothing, true, &nothing, &e), 0);
 	assert_int_equal(connect_ports_cover(&nothing, false, &have, &e), -1);
@@ -339,6 +340,37 @@ static void ports_that_a_reload_may_use(void **state)
 	assert_int_equal(connect_ports_cover(&have, false, &want, &e), 0);
 	assert_int_equal(connect_ports_cover(&have, true, &want, &e), -1);
 	assert_non_null(strstr(e.text, "9999"));
+}
+
+static void ports_of_events(void **state)
+{
+	struct engine_opts engines[3] = {
+		{ .events = { .endpoint = "tcp://10.0.0.1:5557", .replay = "tcp://10.0.0.1:6000", .ranks = 2 } },
+		{ .metrics = "{address}:8000", .events = { .endpoint = "tcp://{address}:65530" } },
+		{ .events = { .endpoint = "ipc:///run/x" } } };
+	struct loop_opts o = { .n_engines = 3, .engines = engines };
+	struct connect_ports have, want;
+	uint32_t n = 0;
+	struct err e;
+
+	connect_ports_of(&o, &have);
+	for (uint32_t p = 0; p <= UINT16_MAX; p++)
+		n += connect_ports_has(&have, (uint16_t)p);
+	assert_int_equal(n, 2 + 2 + 1 + 6);	/* the ranks of the second are not known */
+	assert_true(connect_ports_has(&have, 5557) && connect_ports_has(&have, 5558));
+	assert_true(connect_ports_has(&have, 6000) && connect_ports_has(&have, 6001));
+	assert_true(connect_ports_has(&have, 8000) && connect_ports_has(&have, 65535));
+	engines[0].events.ranks = 3;
+	connect_ports_of(&o, &want);
+	assert_int_equal(connect_ports_cover(&have, true, &want, &e), -1);
+	assert_non_null(strstr(e.text, "5559"));
+	strcpy(engines[1].metrics, "{address}:{port}");
+	connect_ports_of(&o, &want);
+	assert_true(want.every && connect_ports_has(&want, 1));
+	assert_int_equal(connect_ports_cover(&have, true, &want, &e), -1);
+	assert_non_null(strstr(e.text, "{port}"));
+	assert_int_equal(connect_ports_cover(&have, false, &want, &e), 0);
+	assert_int_equal(connect_ports_cover(&want, true, &have, &e), 0);
 }
 
 int main(void)
@@ -354,6 +386,7 @@ int main(void)
 		cmocka_unit_test(unrequested_bytes),
 		cmocka_unit_test(where_to_ask),
 		cmocka_unit_test(ports_that_a_reload_may_use),
+		cmocka_unit_test(ports_of_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

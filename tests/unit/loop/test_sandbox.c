@@ -830,8 +830,8 @@ static void find_port(void)
 static void enter_asking(void)
 {
 	w.out.any = true;
-	w.out.n = 1;
-	w.out.port[0] = port_there;
+	memset(w.out.bits, 0, sizeof(w.out.bits));
+	connect_ports_add(&w.out, port_there);
 	enter();
 }
 
