@@ -157,15 +157,19 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 	hold_backups(r, j);
 }
 
-/* Return the pages that requests taught. */
-static uint32_t tree_depth(const struct route *r, const struct job *j, const struct server *s)
+/* Return the pages that requests taught. Those of answers, which nobody compared, go to <grown>. */
+static uint32_t tree_depth(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t *grown)
 {
-	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
+	uint32_t depth = index_match_depth(&j->scratch->match, s->id), most = j->rq.usable;
 	struct job_grown_at at;
 
-	if (depth > 0)
-		depth += job_grown_pages(r, j, s, depth, &at);
-	return depth < j->rq.usable ? depth : j->rq.usable;
+	*grown = depth > 0 ? job_grown_pages(r, j, s, depth, &at) : 0;
+	if (depth > most)
+		depth = most;
+	if (*grown > most - depth)
+		*grown = most - depth;
+	return depth;
 }
 
 /* If all visible pages match, count half of the unseen tokens as cached. Otherwise a long prompt in
@@ -226,9 +230,12 @@ static void expect(
     const struct route *r, const struct job *j, const struct server *s, struct candidate *c)
 {
 	struct expected x = { .truth = TRUTH_TREE, .rank = -1 };
+	uint32_t depth, grown;
 
-	if (c->penalty < PENALTY_DOUBT)
-		job_expect(r, j, s, tree_depth(r, j, s), &x);
+	if (c->penalty < PENALTY_DOUBT) {
+		depth = tree_depth(r, j, s, &grown);
+		job_expect(r, j, s, depth, grown, &x);
+	}
 	set_depth(j, s, &x, c);
 }
 

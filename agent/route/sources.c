@@ -265,6 +265,8 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
 	alone = s->n_ranks == 1;
 	if (rank < s->n_ranks)
 		source_apply(r, id, rank, &b, out);
+	if (out->cleared)
+		sum_ranks(s);
 	s->last_batch = now;
 	pthread_mutex_unlock(&t->lock);
 	if (out->cleared && alone)

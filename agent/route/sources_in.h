@@ -111,9 +111,10 @@ struct expected {
 	int rank;			/* with these blocks; -1: unknown */
 };
 
-/* Set <out> for <s>, of whose prompts the tree has <depth> pages. Under the route's lock. */
+/* Set <out> for <s>, of whose prompts the tree has <depth> pages, and then <grown> pages of an
+ * answer. Under the route's lock. */
 void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
-    struct expected *out);
+    uint32_t grown, struct expected *out);
 
 /* Return the tokens of which the cost takes <out>.tokens: less if not all are stored yet. */
 uint64_t expected_cached(const struct expected *x);

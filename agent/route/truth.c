@@ -156,13 +156,16 @@ static enum trust trust_of(const struct source *src, const struct server *s, mse
 	return src->good == src->ranks && is_complete(src, s) ? TRUST_ALL : TRUST_PART;
 }
 
+/* Of a request on its way only the prompt counts: its answer was not compared with this prompt, and
+ * the engine reports the blocks of an answer as they fill. */
 void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
-    struct expected *out)
+    uint32_t grown, struct expected *out)
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
 	enum trust trust = j->reported && src != NULL ? trust_of(src, s, j->rq.now) : TRUST_NONE;
-	uint64_t tree = (uint64_t)depth * j->rq.page_tokens, reported = 0;
+	uint64_t tree = (uint64_t)(depth + grown) * j->rq.page_tokens;
+	uint64_t prompt = (uint64_t)depth * j->rq.page_tokens, reported = 0;
 
 	*out = (struct expected){ .truth = TRUTH_TREE, .tokens = tree, .rank = -1 };
 	if (trust == TRUST_NONE)
@@ -178,9 +181,9 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 	if (trust == TRUST_PART) {
 		out->truth = TRUTH_BOTH;
 		out->tokens = tree > reported ? tree : reported;
-	} else if (tree > reported && is_on_the_way(r, j, s, depth)) {
+	} else if (prompt > reported && is_on_the_way(r, j, s, depth)) {
 		out->truth = TRUTH_SENT;
-		out->tokens = tree;
+		out->tokens = prompt;
 	} else {
 		out->truth = TRUTH_EVENTS;
 		out->tokens = reported;

@@ -278,6 +278,31 @@ static void a_failed_request_is_not_on_its_way(void **state)
 	end(&s);
 }
 
+/* A new prompt that begins as the last one, and differs in the page that its answer completed. */
+static void an_answer_on_its_way_is_not_taken_for_another_prompt(void **state)
+{
+	struct story s;
+	struct fact f;
+
+	begin(&s);
+	s.w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	ids(&s.w.body, 285);
+	send(&s.w, "a");
+	stores(&s, 17);
+	tell_first(&s.w, "a", "s1", 200, "application/json");
+	f = served_fact("a");
+	f.output_tokens = 40;
+	route_learn(s.w.r, &f, s.w.now);
+	ids(&s.w.body, 280);
+	s.w.body.n -= 2;
+	for (unsigned i = 0; i < 200; i++)
+		say(&s.w.body, ",%u", 50000 + i);
+	say(&s.w.body, "]}");
+	send(&s.w, "b");
+	assert_int_equal(s.w.a.pages, 17);
+	end(&s);
+}
+
 /* ---- which knowledge is used --------------------------------------------------------------- */
 
 static void teach(struct story *s)
@@ -326,6 +351,21 @@ static void events_from_the_middle_add_to_the_tree(void **state)
 	begin_with(&s, 1, false);
 	teach(&s);
 	expect_pages(&s, "s1", 63);
+	end(&s);
+}
+
+static void after_a_clear_nothing_older_is_missing(void **state)
+{
+	struct story s;
+
+	begin_with(&s, 1, false);
+	kv_cleared(&s.k);
+	kv_publish(&s.w, &s.k, s.id, 0);
+	while (route_work(s.w.r))
+		;
+	teach(&s);
+	stores(&s, 40);
+	expect_pages(&s, "s1", 40);
 	end(&s);
 }
 
@@ -479,9 +519,11 @@ int main(void)
 		cmocka_unit_test(a_server_of_one_rank_names_none),
 		cmocka_unit_test(a_request_on_its_way_counts_until_its_blocks_must_be_reported),
 		cmocka_unit_test(a_failed_request_is_not_on_its_way),
+		cmocka_unit_test(an_answer_on_its_way_is_not_taken_for_another_prompt),
 		cmocka_unit_test(without_a_synced_rank_the_tree_counts),
 		cmocka_unit_test(a_gap_is_trusted_for_a_while),
 		cmocka_unit_test(events_from_the_middle_add_to_the_tree),
+		cmocka_unit_test(after_a_clear_nothing_older_is_missing),
 		cmocka_unit_test(an_engine_that_filled_its_cache_has_reported_all_of_it),
 		cmocka_unit_test(a_publisher_that_is_silent_while_requests_go_there_is_not_trusted),
 		cmocka_unit_test(a_closed_source_leaves_the_tree),
