@@ -156,6 +156,13 @@ static enum trust trust_of(const struct source *src, const struct server *s, mse
 	return src->good == src->ranks && is_complete(src, s) ? TRUST_ALL : TRUST_PART;
 }
 
+/* An engine does not know tenants. If they are isolated, a tenant must not learn from <hit> or from
+ * the choice of a server what others have sent, so its own requests bound what events add. */
+static bool is_isolated(const struct job *j)
+{
+	return j->rq.in.isolate_tenants && j->rq.tenant.n > 0;
+}
+
 /* Of a request on its way only the prompt counts: its answer was not compared with this prompt, and
  * the engine reports the blocks of an answer as they fill. */
 void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
@@ -176,6 +183,8 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 			reported += rep->in_tier[t];
 		out->rank = src->ranks > 1 ? rep->rank : -1;
 	}
+	if (is_isolated(j) && reported > tree)
+		reported = tree;
 	out->block = src->block_size;
 	out->stored = reported;
 	if (trust == TRUST_PART) {

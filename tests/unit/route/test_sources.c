@@ -192,11 +192,31 @@ static void a_salt_in_the_body_finds_its_blocks(void **state)
 	end(&s);
 }
 
-static void tenants_see_the_engine_as_it_is(void **state)
+static void an_isolated_tenant_gets_no_hits_by_the_prompts_of_others(void **state)
 {
 	struct story s;
 
 	begin(&s);
+	stores(&s, 40);
+	s.w.q.tenant = SPAN("a tenant");
+	expect_pages(&s, "", 0);
+	s.w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	asks(&s, "a");
+	served(&s.w, "a");
+	s.w.now += 1000;
+	expect_pages(&s, "s1", 40);
+	s.w.q.tenant = SPAN("another");
+	expect_pages(&s, "", 0);
+	end(&s);
+}
+
+static void tenants_that_share_cache_see_the_engine_as_it_is(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	s.w.o.pool_default.isolate_tenants = false;
+	assert_int_equal(route_reconfigure(s.w.r, &s.w.o), 0);
 	stores(&s, 40);
 	s.w.q.tenant = SPAN("a tenant");
 	expect_pages(&s, "s1", 40);
@@ -513,7 +533,8 @@ int main(void)
 		cmocka_unit_test(blocks_may_be_larger_than_pages),
 		cmocka_unit_test(adapters_salts_and_images_separate_blocks),
 		cmocka_unit_test(a_salt_in_the_body_finds_its_blocks),
-		cmocka_unit_test(tenants_see_the_engine_as_it_is),
+		cmocka_unit_test(an_isolated_tenant_gets_no_hits_by_the_prompts_of_others),
+		cmocka_unit_test(tenants_that_share_cache_see_the_engine_as_it_is),
 		cmocka_unit_test(a_tier_that_is_slow_counts_less),
 		cmocka_unit_test(the_rank_with_the_longest_part_is_named),
 		cmocka_unit_test(a_server_of_one_rank_names_none),
