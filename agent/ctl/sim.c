@@ -100,7 +100,8 @@ static int run_rule(const struct sim_args *a, const struct conf *conf, const str
 		    struct sim_row *row)
 {
 	struct router_opts o = { .name = row->name, .facts = a->facts, .text = a->text,
-				 .body_limit = a->body_limit, .seed = a->seed };
+				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
+				 .seed = a->seed };
 	struct chooser c;
 	struct router *r;
 	int bad;
@@ -111,6 +112,7 @@ static int run_rule(const struct sim_args *a, const struct conf *conf, const str
 		return sim_fail(row->name, "not enough memory");
 	bad = run_row(a, t, &c, row);
 	router_stats(r, &row->s);
+	router_heard(r, &row->heard);
 	router_each_server(r, take_capacity, row);
 	row->core = true;
 	router_free(r);
@@ -240,6 +242,9 @@ static int run_seed(struct sim_args *a, const struct conf *conf, unsigned k, str
 	if (a->workload != NULL || k == 0)
 		bad = calibrate_rate(a, &w.trace);
 	a->engines.clock_us = now_us;
+	a->engines.kv.seed = a->seed;
+	if (a->all_publish)
+		a->engines.kv.publishers = a->engines.n;
 	for (size_t i = 0; bad == 0 && i < a->n_presets; i++)
 		bad = run_preset(a, conf, &w.trace, a->presets[i], &rows[i * a->seeds + k]);
 	set_ratios(rows, a->n_presets, a->seeds, k);

@@ -30,6 +30,7 @@ struct sim_args {
 	size_t body_limit;
 	struct sim_opts engines;
 	bool own_haste, own_engines;
+	bool all_publish;		/* --events all */
 	struct sim_recorded recorded;	/* figures that the trace records about itself */
 };
 
@@ -49,6 +50,7 @@ struct sim_row {
 	double haste;			/* of its arrivals */
 	double ratio;			/* its mean / the least mean of the oracles with the same seed; 0: unknown */
 	struct route_stats s;
+	struct router_heard heard;
 	unsigned inferred;		/* servers whose cache size was inferred, */
 	double capacity_tokens;		/* and the mean of these sizes */		/* all 0: not the core */
 	bool core;

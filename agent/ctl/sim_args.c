@@ -22,6 +22,9 @@ static int usage(FILE *to, int status)
 		"  --load F           share of time the engines prefill under round robin; default 0.7\n"
 		"  --speed F          arrivals F times as fast as recorded, instead of --load\n"
 		"  --facts WHAT       reports that the router gets: first (default), end, none\n"
+		"  --events all|N     all engines, or the first N, publish KV cache events; bodies of token ids\n"
+		"  --events-delay MS  from the end of a step to the arrival of its events; default -5\n"
+		"  --events-lost F    share of the batches of events that are lost; default 0\n"
 		"  --capacity N       policy.capacity; an 8b-h100 has 500000\n"
 		"  --body chat|ids    bodies of text (default) or of token ids\n"
 		"  --body-limit N     bytes of a body that HAProxy can show; default: all\n"
@@ -100,6 +103,29 @@ static bool parse_profile(const char *s, struct engine_profile *p)
 	return true;
 }
 
+static bool parse_publishers(const char *s, struct sim_args *a)
+{
+	uint64_t n;
+
+	a->all_publish = strcmp(s, "all") == 0;
+	if (a->all_publish)
+		return true;
+	if (!parse_count(s, 0, SIM_ENGINES_MAX, &n))
+		return false;
+	a->engines.kv.publishers = (unsigned)n;
+	return true;
+}
+
+static bool parse_delay(const char *s, double *seconds)
+{
+	double ms;
+
+	if (!parse_float(s, -10000, 60000, &ms))
+		return false;
+	*seconds = ms / 1000;
+	return true;
+}
+
 static bool apply_preset(struct sim_args *a, const char *s)
 {
 	if (a->n_presets == SIM_PRESETS_MAX || strlen(s) > SIM_NAME_MAX)
@@ -120,6 +146,9 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 	case 'P': return parse_profile(s, &a->engines.profile);
 	case 'S': return parse_slow(s, &a->engines);
 	case 'F': return parse_facts(s, &a->facts);
+	case 'E': return parse_publishers(s, a);
+	case 'D': return parse_delay(s, &a->engines.kv.delay_s);
+	case 'O': return parse_float(s, 0, 1, &a->engines.kv.lost);
 	case 'l': return parse_float(s, 0.01, 10, &a->load);
 	case 's': a->own_haste = true; return parse_float(s, 1e-3, 1e3, &a->engines.haste);
 	case 'n':
@@ -159,6 +188,9 @@ static const struct option longs[] = {
 	{ "load", required_argument, NULL, 'l' },
 	{ "speed", required_argument, NULL, 's' },
 	{ "facts", required_argument, NULL, 'F' },
+	{ "events", required_argument, NULL, 'E' },
+	{ "events-delay", required_argument, NULL, 'D' },
+	{ "events-lost", required_argument, NULL, 'O' },
 	{ "capacity", required_argument, NULL, 'c' },
 	{ "body", required_argument, NULL, 'T' },
 	{ "body-limit", required_argument, NULL, 'B' },
@@ -197,6 +229,8 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 	}
 	if (optind < argc)
 		a->trace = argv[optind++];
+	if (!a->own_text && (a->all_publish || a->engines.kv.publishers > 0))
+		a->text = SIM_TEXT_IDS;
 	if (optind < argc || (a->trace == NULL) == (a->workload == NULL))
 		return usage(stderr, CTL_USAGE);
 	return 0;

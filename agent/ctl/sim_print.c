@@ -53,6 +53,8 @@ static void print_head(FILE *to, const struct sim_args *a, const char *what,
 		a->engines.n, a->engines.profile.name, MEAN(rows, a->seeds, haste), facts_name[a->facts]);
 	if (a->seeds > 1)
 		fprintf(to, ", %u seeds", a->seeds);
+	if (a->engines.kv.publishers > 0)
+		fprintf(to, ", events of %u engines", a->engines.kv.publishers);
 	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s",
 	    "p50", "p90", "p99", "/oracle", "hit", "sent", "work", "failed", "us");
 	if (a->seeds > 1)
@@ -180,6 +182,23 @@ static void json_whys(FILE *to, const struct sim_row *r, unsigned seeds)
 		fprintf(to, ",\"inferred\":%u,\"capacity_tokens\":%.0f", r->inferred, r->capacity_tokens);
 }
 
+static void json_events(FILE *to, const struct sim_args *a, const struct sim_row *r)
+{
+	struct router_heard h = { 0 };
+
+	for (unsigned k = 0; k < a->seeds; k++) {
+		h.batches += r[k].heard.batches;
+		h.lost += r[k].heard.lost;
+		h.stored += r[k].heard.stored;
+		h.removed += r[k].heard.removed;
+		h.bad += r[k].heard.bad;
+	}
+	fprintf(to,
+		",\"events_from\":%u,\"batches\":%" PRIu64 ",\"batches_lost\":%" PRIu64
+		",\"batches_bad\":%" PRIu64 ",\"blocks_stored\":%" PRIu64 ",\"blocks_removed\":%" PRIu64,
+		a->engines.kv.publishers, h.batches, h.lost, h.bad, h.stored, h.removed);
+}
+
 static void print_json(FILE *to, const struct sim_args *a, const struct sim_row *r)
 {
 	unsigned seeds = a->seeds;
@@ -201,6 +220,8 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 	json_whys(to, r, seeds);
 	if (seeds > 1)
 		json_spreads(to, r, seeds);
+	if (r->core && a->engines.kv.publishers > 0)
+		json_events(to, a, r);
 	if (a->servers)
 		json_servers(to, r, seeds, a->engines.n);
 	fprintf(to, "}\n");

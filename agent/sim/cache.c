@@ -5,14 +5,15 @@
 #include "agent/base/mem.h"
 #include "agent/sim/cache.h"
 
-int cache_init(struct cache *c, uint32_t n_blocks, uint32_t cap)
+int cache_init(struct cache *c, uint32_t n_blocks, uint32_t cap, struct kvlog *log)
 {
 	uint32_t n_spare = 2 * cap + 1;		/* kept ones, and a whole answer before room is made for it */
 
-	*c = (struct cache){ .cap = cap, .n_blocks = n_blocks };
+	*c = (struct cache){ .cap = cap, .n_blocks = n_blocks, .log = log };
 	c->b = mem_calloc((size_t)n_blocks + 1 + n_spare, sizeof(*c->b));
 	c->spare = mem_calloc(n_spare, sizeof(*c->spare));
-	if (c->b == NULL || c->spare == NULL) {
+	c->names = log != NULL ? mem_calloc(n_spare, sizeof(*c->names)) : NULL;
+	if (c->b == NULL || c->spare == NULL || (log != NULL && c->names == NULL)) {
 		cache_fini(c);
 		return -1;
 	}
@@ -30,6 +31,7 @@ void cache_fini(struct cache *c)
 {
 	mem_free(c->b);
 	mem_free(c->spare);
+	mem_free(c->names);
 	*c = (struct cache){ 0 };
 }
 
@@ -61,12 +63,20 @@ static void unkeep(struct cache *c, uint32_t id)
 	c->kept--;
 }
 
+/* Return the name of a block that is cached, for the log. */
+static uint64_t name_of(const struct cache *c, uint32_t id)
+{
+	return id < c->n_blocks ? id : c->names[id - c->n_blocks - 1];
+}
+
 static void drop_oldest(struct cache *c)
 {
 	uint32_t id = c->b[c->n_blocks].newer;
 
 	assert(id != c->n_blocks);
 	unkeep(c, id);
+	if (c->log != NULL)
+		kvlog_removed(c->log, name_of(c, id));
 	if (id > c->n_blocks)
 		c->spare[c->n_spare++] = id;
 }
@@ -114,6 +124,8 @@ int64_t cache_admit(
 	for (uint32_t i = 0; i < n; i++) {
 		if (is_kept(c, ids[i]))
 			unkeep(c, ids[i]);
+		else if (c->log != NULL && c->b[ids[i]].refs == 0)
+			c->log->fresh[ids[i]] = true;
 	}
 	c->used += back + fresh;
 	for (uint32_t i = 0; i < n; i++)
@@ -123,12 +135,35 @@ int64_t cache_admit(
 	return hit;
 }
 
+void cache_computed(struct cache *c, const uint32_t *ids, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; c->log != NULL && i < to; i++) {
+		if (!c->log->fresh[ids[i]])
+			continue;
+		c->log->fresh[ids[i]] = false;
+		kvlog_stored(c->log, ids[i], i > 0 ? ids[i - 1] : KVLOG_NO_PARENT);
+	}
+}
+
+static void keep_generated(struct cache *c, uint32_t n, uint64_t parent)
+{
+	for (; n > 0; n--) {
+		uint32_t id = c->spare[--c->n_spare];
+
+		keep(c, id);
+		if (c->log == NULL)
+			continue;
+		c->names[id - c->n_blocks - 1] = KVLOG_GENERATED + c->log->generated++;
+		kvlog_stored(c->log, name_of(c, id), parent);
+		parent = name_of(c, id);
+	}
+}
+
 void cache_release(
     struct cache *c, const uint32_t *ids, uint32_t n, uint32_t more, uint32_t generated)
 {
 	c->used -= more;
-	while (generated-- > 0)
-		keep(c, c->spare[--c->n_spare]);
+	keep_generated(c, generated, n > 0 ? ids[n - 1] : KVLOG_NO_PARENT);
 	for (uint32_t i = n; i-- > 0;) {
 		if (--c->b[ids[i]].refs > 0)
 			continue;

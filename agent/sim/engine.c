@@ -49,18 +49,32 @@ uint32_t engine_room(const struct engine_profile *p, uint32_t block)
 	return n > 8 ? n : 8;
 }
 
-int engine_init(struct engine *e, const struct engine_profile *p, uint32_t block, uint32_t n_blocks,
-		double speed)
+static int init(struct engine *e, const struct engine_profile *p, uint32_t block, uint32_t n_blocks,
+    double speed, const double *delay_s)
 {
 	*e = (struct engine){ .p = p, .block = block, .speed = speed, .next = INFINITY };
 	e->waiting_end = &e->waiting;
+	e->publishes = delay_s != NULL;
 	e->prefill = mem_calloc(p->max_seqs, sizeof(struct sim_job *));
 	e->decode = mem_calloc(p->max_seqs, sizeof(struct sim_job *));
 	if (e->prefill != NULL && e->decode != NULL &&
-	    cache_init(&e->cache, n_blocks, engine_room(p, block)) == 0)
+	    (delay_s == NULL || kvlog_init(&e->log, n_blocks, *delay_s) == 0) &&
+	    cache_init(&e->cache, n_blocks, engine_room(p, block), delay_s != NULL ? &e->log : NULL) == 0)
 		return 0;
 	engine_fini(e);
 	return -1;
+}
+
+int engine_init(struct engine *e, const struct engine_profile *p, uint32_t block, uint32_t n_blocks,
+		double speed)
+{
+	return init(e, p, block, n_blocks, speed, NULL);
+}
+
+int engine_init_publisher(struct engine *e, const struct engine_profile *p, uint32_t block,
+    uint32_t n_blocks, double speed, double delay_s)
+{
+	return init(e, p, block, n_blocks, speed, &delay_s);
 }
 
 void engine_fini(struct engine *e)
@@ -68,6 +82,7 @@ void engine_fini(struct engine *e)
 	mem_free(e->prefill);
 	mem_free(e->decode);
 	cache_fini(&e->cache);
+	kvlog_fini(&e->log);
 	e->prefill = e->decode = NULL;
 }
 
@@ -164,7 +179,17 @@ void engine_arrive(struct engine *e, struct sim_job *j, double now)
 
 /* ---- a step ---- */
 
-struct step { int64_t budget, tokens; double attention; };
+struct step { struct engine *e; int64_t budget, tokens; double attention; };
+
+/* Blocks that the chunk of <j> completes are in the cache's log before they are computed, because
+ * the batch of a step is sent when it ends. */
+static void log_chunk(struct engine *e, const struct sim_job *j)
+{
+	uint32_t from = j->done_tokens / e->block, to = (j->done_tokens + j->chunk) / e->block;
+
+	if (e->publishes)
+		cache_computed(&e->cache, j->ids, from, to < j->q->n_full ? to : j->q->n_full);
+}
 
 static void add_chunk(struct step *s, struct sim_job *j)
 {
@@ -173,6 +198,7 @@ static void add_chunk(struct step *s, struct sim_job *j)
 	if (n > s->budget)
 		n = s->budget;
 	j->chunk = (uint32_t)n;
+	log_chunk(s->e, j);
 	s->attention += (double)n * (j->done_tokens + (double)n * 0.5);
 	s->tokens += n;
 	s->budget -= n;
@@ -221,7 +247,7 @@ static void fill_step(struct engine *e, struct step *s)
 
 static void start_step(struct engine *e, double now)
 {
-	struct step s = { .budget = (int64_t)e->p->budget - e->n_decode };
+	struct step s = { .e = e, .budget = (int64_t)e->p->budget - e->n_decode };
 	double took;
 
 	if (s.budget < LEAST_BUDGET)
@@ -240,6 +266,8 @@ static void start_step(struct engine *e, double now)
 		e->step_s = e->p->t0 / e->speed + decode_s(e);
 		e->next = now + (e->decode[0]->v_end - e->v) * e->step_s;
 	}
+	if (e->publishes)
+		kvlog_publish(&e->log, now, e->mode == ENGINE_PREFILL ? e->step_end : now);
 }
 
 /* The prompt of <j> is computed, and with it the first token. */
@@ -300,6 +328,8 @@ void engine_event(struct engine *e, double now)
 		e->v = fabs(v - r) < 1e-6 ? r : v;
 	}
 	end_answers(e, now);
+	if (e->publishes)
+		kvlog_publish(&e->log, now, now);
 	start_step(e, now);
 }
 

@@ -60,6 +60,8 @@ typedef void engine_told(void *arg, struct sim_job *j, double now);
 struct engine {
 	const struct engine_profile *p;
 	struct cache cache;
+	struct kvlog log;		/* if it publishes events */
+	bool publishes;
 	uint32_t block;
 	double speed;			/* 1; 0.5 takes twice as long */
 	engine_told *on_first, *on_done;
@@ -83,6 +85,9 @@ struct engine {
 
 int engine_init(struct engine *e, const struct engine_profile *p, uint32_t block, uint32_t n_blocks,
 		double speed);		/* -1: no memory */
+/* Do the same, and let it publish KV cache events; <delay_s> as in kvlog.h. */
+int engine_init_publisher(struct engine *e, const struct engine_profile *p, uint32_t block,
+    uint32_t n_blocks, double speed, double delay_s);
 void engine_fini(struct engine *e);
 
 /* Return the blocks of KV that <q> needs if nothing is cached. More than engine_room() can never be

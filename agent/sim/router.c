@@ -6,6 +6,8 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
+#include "agent/route/sources.h"
+#include "agent/sim/kvwire.h"
 #include "agent/sim/router.h"
 
 #define START_MS	1000000		/* the core's clock at the first request */
@@ -13,6 +15,7 @@
 #define EVENT_BYTES	250		/* a token in an event stream */
 #define ENTRY_BYTES	48		/* of a load string, at most */
 #define NAME_BYTES	24
+#define EVENTS_MEMORY	((size_t)64 << 20)	/* if the options have none */
 
 struct router {
 	struct router_opts opts;
@@ -21,6 +24,14 @@ struct router {
 	struct route_scratch *scratch;
 	struct buf body;
 	char *load;
+	/* of engines that publish */
+	struct {
+		source_id id;
+		bool open;
+		uint64_t next;		/* number of its next batch */
+	} source[SIM_ENGINES_MAX];
+	struct buf payload;
+	struct router_heard heard;
 };
 
 static msec msec_of(double now)
@@ -142,6 +153,50 @@ static void router_done(void *state, const struct sim *f, struct sim_job *j, dou
 	learn(state, j, FACT_DONE, now);
 }
 
+/* ---- events of engines ---- */
+
+/* Return the source of <engine>, opened with its first batch as an agent does. */
+static source_id source_of(struct router *r, unsigned engine, double now)
+{
+	char name[NAME_BYTES];
+
+	if (!r->source[engine].open) {
+		r->source[engine].open = true;
+		r->source[engine].id = route_source_open(r->route, SPAN("sim"),
+		    span_of(name, (size_t)snprintf(name, sizeof(name), "s%u", engine)), 1, msec_of(now));
+		if (r->source[engine].id != SOURCE_NONE)
+			route_source_state(r->route, r->source[engine].id, 0, KVCURSOR_SYNCED, true, msec_of(now));
+	}
+	return r->source[engine].id;
+}
+
+/* Engines of a simulation replay nothing, so a lost batch is lost for good. */
+static void router_hears(
+    void *state, const struct sim *f, unsigned engine, const struct kvlog_batch *b, double now)
+{
+	struct router *r = state;
+	source_id id = source_of(r, engine, now);
+	struct source_batch got;
+
+	if (id == SOURCE_NONE || kvwire_put(&r->payload, b, engine, r->trace->block) < 0)
+		return;
+	if (b->seq != r->source[engine].next)
+		route_source_state(r->route, id, 0, KVCURSOR_DEGRADED, false, msec_of(now));
+	r->heard.lost += b->seq - r->source[engine].next;
+	r->source[engine].next = b->seq + 1;
+	if (route_source_batch(r->route, id, 0, span_of(r->payload.p, r->payload.n), msec_of(now),
+		&got) < 0 || got.skipped)
+		r->heard.bad++;
+	r->heard.batches++;
+	r->heard.stored += got.stored;
+	r->heard.removed += got.removed;
+}
+
+void router_heard(const struct router *r, struct router_heard *h)
+{
+	*h = r->heard;
+}
+
 static void router_tick(void *state, double now)
 {
 	struct router *r = state;
@@ -163,7 +218,9 @@ struct router *router_new(const struct router_opts *o, const struct sim_trace *t
 	r->opts = *o;
 	r->trace = t;
 	r->load = mem_alloc((SIM_ENGINES_MAX + 1) * ENTRY_BYTES);
-	r->route = route_new(&o->route, &key, o->seed);
+	if (o->events && r->opts.route.events_max_bytes == 0)
+		r->opts.route.events_max_bytes = EVENTS_MEMORY;
+	r->route = route_new(&r->opts.route, &key, o->seed);
 	r->scratch = r->route != NULL ? route_scratch_new(r->route) : NULL;
 	if (r->load == NULL || r->scratch == NULL) {
 		router_free(r);
@@ -174,6 +231,8 @@ struct router *router_new(const struct router_opts *o, const struct sim_trace *t
 		c->first = router_first;
 	if (o->facts != ROUTER_NONE)
 		c->done = router_done;
+	if (o->events)
+		c->heard = router_hears;
 	return r;
 }
 
@@ -184,6 +243,7 @@ void router_free(struct router *r)
 	route_scratch_free(r->scratch);
 	route_free(r->route);
 	buf_free(&r->body);
+	buf_free(&r->payload);
 	mem_free(r->load);
 	mem_free(r);
 }

@@ -1,5 +1,5 @@
 /* router.h - the measured chooser: the agent's own core. It gets bodies, load strings and facts as
- * from HAProxy, and nothing else. */
+ * from HAProxy, and nothing else but KV cache events as from the engines, if it is to hear them. */
 #ifndef KVROUTE_SIM_ROUTER_H
 #define KVROUTE_SIM_ROUTER_H
 
@@ -18,6 +18,7 @@ struct router_opts {
 	struct route_opts route;	/* borrowed arrays */
 	enum router_facts facts;
 	enum sim_text text;
+	bool events;			/* it hears engines that publish; for SIM_TEXT_IDS */
 	size_t body_limit;		/* bytes of a body that HAProxy can pass; 0: all */
 	uint64_t seed;
 };
@@ -28,6 +29,14 @@ struct router;
 struct router *router_new(
     const struct router_opts *o, const struct sim_trace *t, struct chooser *c);
 void router_free(struct router *r);
+
+struct router_heard {
+	uint64_t batches, lost;		/* <lost>: holes in their numbers */
+	uint64_t stored, removed;	/* blocks */
+	uint64_t bad;			/* batches with a bad or unknown event */
+};
+void router_heard(const struct router *r, struct router_heard *h);
+
 void router_stats(struct router *r, struct route_stats *s);
 void router_each_server(
     struct router *r, void (*fn)(void *arg, const struct route_server_view *v), void *arg);

@@ -18,6 +18,7 @@ struct fail {
 void sim_defaults(struct sim_opts *o)
 {
 	*o = (struct sim_opts){ .n = 1, .haste = 1, .profile = *engine_profile_at(0) };
+	o->kv.delay_s = SIM_KV_DELAY_S;
 	for (unsigned i = 0; i < SIM_ENGINES_MAX; i++)
 		o->speed[i] = 1;
 }
@@ -93,6 +94,17 @@ static int too_large(const struct sim_trace *t, const struct engine_profile *p, 
 	return 0;
 }
 
+static int make_engine(const struct sim *f, unsigned i)
+{
+	const struct sim_opts *o = f->opts;
+	const struct sim_trace *t = f->trace;
+
+	if (i >= o->kv.publishers || f->chooser->heard == NULL)
+		return engine_init(&f->engines[i], &o->profile, t->block, t->n_blocks, o->speed[i]);
+	return engine_init_publisher(
+	    &f->engines[i], &o->profile, t->block, t->n_blocks, o->speed[i], o->kv.delay_s);
+}
+
 static int make_engines(struct sim *f)
 {
 	const struct sim_opts *o = f->opts;
@@ -108,7 +120,7 @@ static int make_engines(struct sim *f)
 	for (unsigned i = 0; i < o->n; i++) {
 		struct engine *e = &f->engines[i];
 
-		if (engine_init(e, &o->profile, f->trace->block, f->trace->n_blocks, o->speed[i]) < 0)
+		if (make_engine(f, i) < 0)
 			return -1;
 		e->on_first = on_first;
 		e->on_done = on_done;
@@ -139,6 +151,7 @@ static int start(struct sim *f)
 {
 	if (make_engines(f) < 0)
 		return -1;
+	rng_init(&f->lose, f->opts->kv.seed);
 	for (unsigned i = 0; i < f->opts->n; i++)
 		f->up[i] = true;
 	/* an engine that comes up later is down before */
@@ -255,6 +268,48 @@ static double next_failure(const struct sim *f)
 	return x->head < x->n ? x->job[x->head]->t_done : INFINITY;
 }
 
+/* ---- events of engines ---- */
+
+/* Return the engine whose next batch arrives first, and set <at>; INFINITY: there is none. */
+static unsigned next_publisher(const struct sim *f, double *at)
+{
+	unsigned first = 0;
+
+	*at = INFINITY;
+	for (unsigned i = 0; i < f->opts->n && i < f->opts->kv.publishers; i++) {
+		double t = kvlog_next(&f->engines[i].log);
+
+		if (t < *at) {
+			*at = t;
+			first = i;
+		}
+	}
+	return first;
+}
+
+static void hear(struct sim *f, unsigned engine, double now)
+{
+	struct kvlog_batch *b = kvlog_take(&f->engines[engine].log);
+	bool lost = rng_below(&f->lose, 1u << 20) < f->opts->kv.lost * (1u << 20);
+
+	f->n_batches++;
+	f->n_lost += lost;
+	if (!lost)
+		f->chooser->heard(f->chooser->state, f, engine, b, now);
+	mem_free(b);
+}
+
+static bool events_missing(const struct sim *f)
+{
+	bool missing = false;
+
+	for (unsigned i = 0; i < f->opts->n; i++)
+		missing |= f->engines[i].log.no_memory;
+	return missing;
+}
+
+/* ---- the order ---- */
+
 /* Return the first request from the <i>-th on that waits for no answer. */
 static size_t next_alone(const struct sim *f, size_t i)
 {
@@ -270,12 +325,15 @@ static void run(struct sim *f)
 	while (f->n_done < f->trace->n) {
 		struct engine *e = next_engine(f);
 		double fail = next_failure(f), event = e->next < fail ? e->next : fail;
-		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(f->due);
+		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(f->due), heard;
 		double arrival = fresh < due ? fresh : due, now = arrival <= event ? arrival : event;
+		unsigned publisher = next_publisher(f, &heard);
 
 		assert(now < INFINITY);
-		pass_time(f, now);
-		if (arrival <= event)
+		pass_time(f, heard <= now ? heard : now);
+		if (heard <= now)
+			hear(f, publisher, heard);
+		else if (arrival <= event)
 			arrive(f, due <= fresh ? due_take(f->due) : &f->jobs[i++], now);
 		else if (e->next < fail)
 			engine_event(e, now);
@@ -295,7 +353,10 @@ int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
 		return err_set(e, "not enough memory for %u engines", o->n);
 	}
 	run(f);
-	return 0;
+	if (!events_missing(f))
+		return 0;
+	sim_fini(f);
+	return err_set(e, "not enough memory for the events of %u engines", o->n);
 }
 
 /* ---- result ---- */
@@ -407,6 +468,7 @@ int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const str
 
 	own.haste = 1;
 	own.n_events = 0;
+	own.kv.publishers = 0;
 	own.clock_us = NULL;
 	for (int i = 0; i < CALIBRATE_ROUNDS; i++) {
 		if (sim_run(&f, &own, t, c, e) < 0)

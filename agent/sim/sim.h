@@ -6,6 +6,7 @@
 #ifndef KVROUTE_SIM_SIM_H
 #define KVROUTE_SIM_SIM_H
 
+#include "agent/base/rng.h"
 #include "agent/sim/engine.h"
 
 #define SIM_ENGINES_MAX	256u
@@ -21,9 +22,13 @@ struct chooser {
 	void (*first)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*done)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*tick)(void *state, double now);		/* every SIM_TICK_S */
+	/* Events of <engine> arrive. A hole in b->seq: a batch is lost. */
+	void (*heard)(void *state, const struct sim *f, unsigned engine, const struct kvlog_batch *b,
+		      double now);
 };
 
 #define SIM_TICK_S	0.1
+#define SIM_KV_DELAY_S	(-0.005)	/* the first token needs longer to its client */
 
 /* A change of <engine> after the share <at> (0 .. 1) of the arrivals' time. */
 enum sim_change { SIM_UP, SIM_DOWN, SIM_FAIL, SIM_HEAL };
@@ -43,6 +48,9 @@ struct sim_opts {
 	double haste;				/* how many times as fast as in the trace requests arrive; 1 */
 	struct sim_event events[SIM_EVENTS_MAX];	/* by time */
 	unsigned n_events;
+	/* The first <publishers> engines publish KV cache events, if the chooser hears them; <delay_s> as
+	 * in kvlog.h. <lost>: share of the batches that do not arrive. */
+	struct { unsigned publishers; double delay_s, lost; uint64_t seed; } kv;
 	/* Measures the time of a decision; NULL: not measured. */
 	double (*clock_us)(void *arg);
 	void *clock_arg;
@@ -65,6 +73,8 @@ struct sim {
 	unsigned turn;			/* of the round robin of last resort */
 	unsigned n_events;		/* that have happened */
 	struct fail *failures;		/* pending answers of failing engines */
+	struct rng lose;		/* draws lost batches */
+	size_t n_batches, n_lost;
 };
 
 /* Run. Returns 0, and <f> shows the end until sim_fini(). Returns -1 and sets <e> if there is no

@@ -20,4 +20,10 @@ int text_body(
     struct buf *b, const struct sim_trace *t, const struct sim_request *q, enum sim_text form);
 const char *text_path(enum sim_text form);
 
+/* Write the ids of a block's tokens as in TEXT_IDS. <block>: a number of the trace, or any above
+ * them for text that no request has. All ids are below TEXT_ID_MAX. */
+void text_ids(uint8_t *out, uint64_t block, uint32_t tokens);
+
+#define TEXT_ID_MAX	100u
+
 #endif

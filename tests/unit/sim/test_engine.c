@@ -186,7 +186,7 @@ static void deepest_of_equal_age_goes_first(void **state)
 	const uint32_t other[] = { 20, 21, 22, 23, 24, 25, 26, 27, 28 };
 	struct cache c;
 
-	assert_int_equal(cache_init(&c, 64, 10), 0);
+	assert_int_equal(cache_init(&c, 64, 10, NULL), 0);
 	assert_int_equal(cache_admit(&c, up, 4, 4, 1), 0);
 	assert_int_equal(c.used, 5);
 	cache_release(&c, up, 4, 1, 1);		/* its answer was a whole block: kept, and oldest */
@@ -204,7 +204,7 @@ static void what_does_not_fit_changes_nothing(void **state)
 {
 	struct cache c;
 
-	assert_int_equal(cache_init(&c, 64, 10), 0);
+	assert_int_equal(cache_init(&c, 64, 10, NULL), 0);
 	assert_int_equal(cache_admit(&c, up, 6, 6, 0), 0);
 	assert_int_equal(cache_admit(&c, up + 6, 4, 4, 1), -1);
 	assert_int_equal(c.used, 6);
@@ -220,7 +220,7 @@ static void what_waits_is_foreseen(void **state)
 {
 	struct cache c;
 
-	assert_int_equal(cache_init(&c, 64, 10), 0);
+	assert_int_equal(cache_init(&c, 64, 10, NULL), 0);
 	cache_want(&c, up, 3, 1);
 	assert_int_equal(cache_match(&c, up, 5), 0);
 	assert_int_equal(cache_match_wanted(&c, up, 5), 3);

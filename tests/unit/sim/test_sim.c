@@ -272,6 +272,69 @@ static void worth_its_while(void **state)
 	worth("siblings", ROUTER_FIRST, 1.3);
 }
 
+/* ---- what events are worth ---- */
+
+/* Small caches, of which the agent expects <capacity> tokens. Returns the share of the prompts'
+ * tokens that the agent expects in the cache, over the share that was there. */
+static double with_events(unsigned publishers, double lost, uint64_t capacity, struct sim_result *r,
+    struct router_heard *h)
+{
+	struct router_opts ro = { .name = "cost", .facts = ROUTER_FIRST, .text = SIM_TEXT_IDS, .seed = 1,
+				  .events = true };
+	double expected = 0, found = 0;
+	struct sim_opts o;
+	struct workload w;
+	struct chooser c;
+	struct router *x;
+	struct sim s;
+	struct err e;
+
+	make(&w, "prefixes", 2000, 4);
+	options(&o, &w, 4);
+	o.profile.kv_tokens = 150000;
+	o.kv.publishers = publishers;
+	o.kv.lost = lost;
+	route_defaults(&ro.route);
+	ro.route.index.max_bytes = 32u << 20;
+	ro.route.pool_default.capacity = capacity;
+	assert_non_null(x = router_new(&ro, &w.trace, &c));
+	if (sim_run(&s, &o, &w.trace, &c, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(sim_result(&s, w.trace.n / 10, w.trace.n, r), 0);
+	router_heard(x, h);
+	for (size_t i = w.trace.n / 10; i < w.trace.n; i++) {
+		expected += s.jobs[i].pages * 16.0;
+		found += s.jobs[i].hit * (double)w.trace.block;
+	}
+	router_free(x);
+	sim_fini(&s);
+	workload_free(&w);
+	return expected / found;
+}
+
+/* With a capacity three times the true one, the agent expects much that is gone; engines that
+ * publish tell it. Lost batches are like none, in the end. */
+static void events_tell_what_is_gone(void **state)
+{
+	struct sim_result none, all, half, lossy;
+	struct router_heard h;
+	double right = with_events(4, 0, 450000, &all, &h), wrong;
+
+	assert_true(h.stored > 5000 && h.removed > 5000 && h.bad == 0 && h.lost == 0);
+	wrong = with_events(0, 0, 450000, &none, &h);
+	assert_int_equal(h.batches, 0);
+	if (right < .98 || right > 1.02 || wrong < 1.2)
+		fail_msg("expected over found: %.3f with events, %.3f without", right, wrong);
+	if (all.ttft_mean > .95 * none.ttft_mean)
+		fail_msg("mean %.4f s with events, %.4f without", all.ttft_mean, none.ttft_mean);
+	with_events(2, 0, 450000, &half, &h);
+	with_events(4, .05, 450000, &lossy, &h);
+	assert_true(h.lost > 0);
+	if (half.ttft_mean > 1.1 * none.ttft_mean || lossy.ttft_mean > 1.1 * none.ttft_mean)
+		fail_msg("mean %.4f s without events, %.4f with half of them, %.4f with losses",
+		    none.ttft_mean, half.ttft_mean, lossy.ttft_mean);
+}
+
 /* A turn of a loop comes when its answer has come, and not before. */
 static void a_loop_waits_for_its_answers(void **state)
 {
@@ -358,6 +421,7 @@ int main(void)
 		cmocka_unit_test(failing_fast),
 		cmocka_unit_test(half_as_fast_gets_less),
 		cmocka_unit_test(worth_its_while),
+		cmocka_unit_test(events_tell_what_is_gone),
 		cmocka_unit_test(a_loop_waits_for_its_answers),
 		cmocka_unit_test(a_crowd_is_spread),
 		cmocka_unit_test(a_crowd_that_waits_is_spread),

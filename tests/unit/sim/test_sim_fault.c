@@ -32,7 +32,7 @@ static void a_trace(bool *good)
 
 static void a_run(bool *good)
 {
-	struct router_opts ro = { .name = "cost" };
+	struct router_opts ro = { .name = "cost", .text = SIM_TEXT_IDS, .events = true };
 	struct chooser plain, core;
 	struct reference ref;
 	struct sim_result r;
@@ -46,7 +46,7 @@ static void a_run(bool *good)
 	if (!*good)
 		return;
 	sim_defaults(&o);
-	o.n = 2;
+	o.n = o.kv.publishers = 2;
 	reference_init(&ref, &plain, SPAN("leastconn"), 1);
 	*good = sim_run(&s, &o, &w.trace, &plain, &e) == 0;
 	if (*good) {
@@ -55,6 +55,7 @@ static void a_run(bool *good)
 	}
 	route_defaults(&ro.route);
 	ro.route.index.max_bytes = 1u << 20;
+	ro.route.events_max_bytes = 1u << 18;
 	ro.route.heads.max_bytes = 1u << 16;
 	x = *good ? router_new(&ro, &w.trace, &core) : NULL;
 	if (x != NULL && (*good = sim_run(&s, &o, &w.trace, &core, &e) == 0))
