@@ -36,6 +36,7 @@ struct fact {
 	bool redispatched;	/* DONE: %rc began with '+' */
 	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
 	int64_t output_tokens;	/* DONE: of generated tokens ("usage.completion_tokens"); -1 unknown */
+	struct span orca;	/* DONE: load header of the response, for orca_parse(); empty: none */
 	struct span token;	/* DONE, of a log line: the shared token that authenticates it */
 	bool line;		/* DONE: from a log line, which also sets the fields below */
 	bool has_why;		/* the line has a field "why" */

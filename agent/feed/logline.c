@@ -7,7 +7,9 @@
 #include "agent/base/num.h"
 #include "agent/feed/logline.h"
 
-enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR, F_COUNT };
+enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR, F_COUNT,
+	F_HEADER	/* "-": the response has none */
+};
 
 static const struct field {
 	const char *key;
@@ -32,6 +34,7 @@ static const struct field {
 	{ "rc", F_RETRIES, 0, true },
 	{ "ptok", F_COUNT, offsetof(struct fact, prompt_tokens) },
 	{ "gtok", F_COUNT, offsetof(struct fact, output_tokens) },
+	{ "orca", F_HEADER, offsetof(struct fact, orca) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };
 
@@ -83,6 +86,8 @@ static void take(struct fact *f, const struct field *fd, struct span s)
 {
 	if (fd->kind == F_SPAN || fd->kind == F_WHY)
 		*(struct span *)((char *)f + fd->offset) = s;
+	else if (fd->kind == F_HEADER)
+		*(struct span *)((char *)f + fd->offset) = span_eq(s, SPAN("-")) ? SPAN("") : s;
 	else if (fd->kind == F_END)
 		f->end = fact_end_of(s);
 	else
@@ -137,7 +142,8 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 		take_string(p);
 		break;
 	case JSON_NUMBER:
-		if (p->field->kind != F_SPAN && p->field->kind != F_WHY && p->field->kind != F_END)
+		if (p->field->kind != F_SPAN && p->field->kind != F_WHY && p->field->kind != F_END &&
+		    p->field->kind != F_HEADER)
 			take_int(p->f, p->field, text);
 		break;
 	default:

@@ -70,24 +70,82 @@ static void count_adapters(struct engine_seen *s, const struct engine_report *e)
 	}
 }
 
-void engine_take(
-    struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until)
+static struct engine_told told_of(int64_t waiting, int64_t running, double kv_used,
+    const struct engine_sent *sent, msec at, msec until)
+{
+	int64_t there = (waiting > 0 ? waiting : 0) + (running > 0 ? running : 0);
+	double all = there > sent->open ? (double)there : sent->open, part;
+
+	part = waiting > 0 && all > 0 ? (double)waiting / all : 0;
+	return (struct engine_told){
+		.at = at, .until = until, .waiting = waiting, .running = running, .kv_used = kv_used,
+		.has_queue = waiting >= 0, .kv_beside = (part - 1) * (double)sent->kv_tokens,
+	};
+}
+
+void engine_take(struct engine_seen *s, const struct engine_report *e,
+    const struct engine_sent *sent, msec now, msec until)
 {
 	int64_t there = (e->waiting > 0 ? e->waiting : 0) + (e->running > 0 ? e->running : 0);
-	uint32_t excess = beyond(there, open);
-	bool again = engine_holds(s, now);
+	uint32_t excess = beyond(there, sent->open);
+	bool again = now < s->polled.until;
 
 	s->foreign = !again ? 0 : excess < s->excess ? excess : s->excess;
 	s->excess = excess;
-	s->until = until;
-	s->waiting = e->waiting;
-	s->running = e->running;
-	s->kv_used = e->kv_used;
+	s->polled = told_of(e->waiting, e->running, e->kv_used, sent, now, until);
 	if (e->capacity > 0)
 		s->capacity = e->capacity;
 	if (e->block_size > 0)
 		s->block_size = e->block_size;
 	count_adapters(s, e);
+}
+
+bool engine_take_load(struct engine_seen *s, const struct engine_load *l,
+    const struct engine_sent *sent, msec at, msec until)
+{
+	if (s->passing.until > 0 && at < s->passing.at)
+		return false;
+	s->passing = told_of(l->waiting, l->running, l->kv_used, sent, at, until);
+	if (l->capacity > 0)
+		s->capacity = l->capacity;
+	return true;
+}
+
+static void add_told(struct engine_now *n, const struct engine_told *t, msec now)
+{
+	if (now >= t->until)
+		return;
+	n->holds = true;
+	if (t->waiting >= 0)
+		n->waiting = t->waiting;
+	if (t->running >= 0)
+		n->running = t->running;
+	if (t->kv_used < 0)
+		return;
+	n->kv_used = t->kv_used;
+	n->has_queue = t->has_queue;
+	n->kv_beside = t->kv_beside;
+}
+
+struct engine_now engine_now(const struct engine_seen *s, msec now)
+{
+	struct engine_now n = { .waiting = -1, .running = -1, .kv_used = -1 };
+	bool passing_last = s->passing.at >= s->polled.at;
+
+	add_told(&n, passing_last ? &s->polled : &s->passing, now);
+	add_told(&n, passing_last ? &s->passing : &s->polled, now);
+	n.polled = now < s->polled.until;
+	n.foreign = n.polled ? s->foreign : 0;
+	return n;
+}
+
+uint64_t engine_kv_tokens(const struct engine_now *e, uint64_t kv_now, uint64_t room)
+{
+	double tokens = e->kv_used * (double)room + (double)kv_now + e->kv_beside;
+
+	if (room == 0 || e->kv_used < 0 || !e->has_queue)
+		return kv_now;
+	return tokens > 0 ? (uint64_t)tokens : 0;
 }
 
 bool engine_has(const struct engine_seen *s, uint64_t adapter)

@@ -3,6 +3,7 @@
  *   load string       now, of the process that sends the request  up, weight, connections, queue
  *   stats sockets     about 100 ms old, of all processes          the same, drain, maintenance
  *   engine's metrics  the same age, of all clients of the engine  waiting, running, cache, adapters
+ *   engine's answers  as old as the last answer, of all clients   waiting, running, cache
  *
  * Where there are load strings, stats rows add only what strings cannot say: that a process wants
  * no new requests there (any process is enough, because a server is drained in one process after
@@ -15,6 +16,7 @@
 #define KVROUTE_FLEET_OBSERVE_H
 
 #include "agent/base/types.h"
+#include "agent/feed/engine_load.h"
 #include "agent/feed/hastats.h"
 #include "agent/feed/metrics.h"
 
@@ -49,11 +51,43 @@ void watch_row(
     struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until);
 struct watch_sum watch_sum(const struct watch *w, msec now);
 
-/* The last report of an engine. */
-struct engine_seen {
-	msec until;		/* all but <capacity> and <block_size> hold before this; 0: no report yet */
+/* ---- engines --------------------------------------------------------------------------------
+ *
+ * An engine tells its load in two ways: polled (its metrics) and in passing (in a header of its
+ * answers, or on its load socket). Of each field the newer report that holds counts.
+ *
+ * <kv_used> is the share of the cache that running requests use. It is exact, but of a moment, and
+ * it leaves out what waits: requests in the engine's queue have no blocks yet. Cached blocks that
+ * no request uses count as free, because the engine evicts them when it needs room; which prefixes
+ * it loses by that is not known. That holds for vLLM (1 - free blocks / blocks, where free ones are
+ * those without a reference) and for SGLang (token_usage: neither available nor evictable).
+ *
+ *      reported        used by running ones                 what will be used:
+ *      |##########|                                         kv_used x room
+ *                 |::::|  of those that waited then         + kv_then x waiting / requests
+ *                      |+++|  sent since, without ended     + kv_now - kv_then
+ *
+ * kv_then and kv_now are our own sums of open prompts, then and now: an estimate that knows neither
+ * generated tokens nor the requests of other clients. */
+
+/* The requests of a server that we know of, at the moment of a report. */
+struct engine_sent {
+	uint32_t open;		/* requests there, by us or by HAProxy */
+	uint64_t kv_tokens;	/* of ours, without the prefixes that they share */
+};
+
+/* A report of one kind. */
+struct engine_told {
+	msec at, until;		/* it is of <at> and holds before <until>; 0: none */
 	int64_t waiting, running;	/* -1: not told */
 	double kv_used;		/* share of its cache, 0 .. 1; negative: not told */
+	bool has_queue;		/* <kv_beside> is known */
+	double kv_beside;	/* kv_then x waiting / requests - kv_then; at most 0 */
+};
+
+struct engine_seen {
+	struct engine_told polled, passing;
+	/* the rest is of polled reports; only these two do not expire */
 	uint64_t capacity;	/* tokens in its cache; 0: not told */
 	uint32_t block_size;	/* tokens; 0: not told */
 	uint32_t excess, foreign;	/* see engine_take() */
@@ -62,16 +96,34 @@ struct engine_seen {
 	uint64_t adapter[ENGINE_ADAPTERS_MAX];	/* hashes of their names, set by the caller */
 };
 
-/* Store a report. <open>: requests there that we or HAProxy know of. Requests beyond <open> came
- * another way and are as much load. The two counts are of different moments, so only the excess
- * that two reports in a row have counts as <foreign>. */
-void engine_take(
-    struct engine_seen *s, const struct engine_report *e, uint32_t open, msec now, msec until);
+/* Store a polled report. Requests beyond <sent>.open came another way and are as much load. The two
+ * counts are of different moments, so only the excess that two reports in a row have counts as
+ * <foreign>. */
+void engine_take(struct engine_seen *s, const struct engine_report *e,
+    const struct engine_sent *sent, msec now, msec until);
 
-static inline bool engine_holds(const struct engine_seen *s, msec now)
-{
-	return now < s->until;
-}
+/* Store a load told in passing, of the time <at>. Returns false, and changes nothing, if a later
+ * one is known. A capacity is stored as if it was polled. */
+bool engine_take_load(struct engine_seen *s, const struct engine_load *l,
+    const struct engine_sent *sent, msec at, msec until);
+
+/* What an engine told, as far as it holds now. */
+struct engine_now {
+	bool holds;		/* any report does */
+	bool polled;		/* a polled one does: adapters and <foreign> count */
+	int64_t waiting, running;	/* -1: not told */
+	double kv_used;		/* negative: not told */
+	bool has_queue;
+	double kv_beside;
+	uint32_t foreign;
+};
+
+struct engine_now engine_now(const struct engine_seen *s, msec now);
+
+/* Estimate the tokens that open requests will use of a cache of <room> tokens, from <kv_now> and
+ * the report. Returns <kv_now> if <room> is 0, or if the engine does not tell its use and its
+ * queue. */
+uint64_t engine_kv_tokens(const struct engine_now *e, uint64_t kv_now, uint64_t room);
 
 bool engine_has(const struct engine_seen *s, uint64_t adapter);
 

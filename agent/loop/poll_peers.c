@@ -5,6 +5,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/feed/http_answer.h"
+#include "agent/feed/sgl_load.h"
 #include "agent/loop/count_in.h"
 #include "agent/loop/engine_url.h"
 #include "agent/loop/poll_peers_in.h"
@@ -38,7 +39,11 @@ struct engine_poll {
 	struct engine_opts who;
 	char request[ADDR_MAX + ENGINE_URL_MAX + 128];
 	struct http_answer http;
-	struct metrics text;
+	bool is_loads;		/* SGLang's /v1/loads, in JSON; else metrics in text */
+	union {
+		struct metrics text;
+		struct sgl_loads_answer loads;
+	};
 };
 
 _Static_assert(sizeof(struct engine_poll) <= POLL_BYTES && sizeof(struct stats_poll) <= POLL_BYTES,
@@ -187,7 +192,11 @@ static void on_body(void *arg, const char *p, size_t n)
 {
 	struct engine_poll *e = arg;
 
-	if (e->http.status == 200)
+	if (e->http.status != 200)
+		return;
+	if (e->is_loads)
+		sgl_loads_answer_feed(&e->loads, p, n);
+	else
 		metrics_feed(&e->text, p, n);
 }
 
@@ -197,7 +206,32 @@ static void engine_begin(void *arg)
 
 	e->poll.began = clock_usec();
 	http_answer_init(&e->http, on_body, e);
-	metrics_init(&e->text);
+	if (e->is_loads)
+		sgl_loads_answer_init(&e->loads);
+	else
+		metrics_init(&e->text);
+}
+
+/* End the answer. Returns 0 and sets <r>, or -1 and sets the reason. */
+static int engine_answer_end(struct engine_poll *e, struct engine_report *r)
+{
+	struct engine_load l;
+	int rc;
+
+	if (e->is_loads) {
+		rc = sgl_loads_answer_end(&e->loads, &l);
+		*r = (struct engine_report){
+			.waiting = l.waiting, .running = l.running, .kv_used = l.kv_used, .capacity = l.capacity,
+		};
+		if (rc < 0)
+			set_bad_reason(&e->poll, "%s", sgl_load_strerror(rc));
+		return rc < 0 ? -1 : 0;
+	}
+	rc = metrics_end(&e->text, r);
+	count_add(&e->poll.count->items_bad, e->text.bad_lines);
+	if (rc < 0)
+		set_bad_reason(&e->poll, "%s", metrics_strerror(rc));
+	return rc < 0 ? -1 : 0;
 }
 
 static enum poll_client_reply engine_report(struct engine_poll *e)
@@ -205,18 +239,13 @@ static enum poll_client_reply engine_report(struct engine_poll *e)
 	struct agent *a = e->poll.peers->agent;
 	struct engine_report r;
 	msec now = agent_msec(a);
-	int rc;
 
 	if (e->http.status != 200) {
 		set_bad_reason(&e->poll, "HTTP status %d", e->http.status);
 		return POLL_CLIENT_BAD;
 	}
-	rc = metrics_end(&e->text, &r);
-	count_add(&e->poll.count->items_bad, e->text.bad_lines);
-	if (rc < 0) {
-		set_bad_reason(&e->poll, "%s", metrics_strerror(rc));
+	if (engine_answer_end(e, &r) < 0)
 		return POLL_CLIENT_BAD;
-	}
 	count_add(&e->poll.count->items, 1);
 	route_observe_engine(a->route, span_str(e->who.pool), span_str(e->who.name), &r, now,
 			     now + poll_client_holds_ms(&e->poll.client));
@@ -308,10 +337,11 @@ static void add_engine(struct poll_peers *p, const struct engine_opts *who, msec
 		return;
 	}
 	en->who = *who;
+	en->is_loads = strstr(t.path, "/v1/loads") != NULL;
 	snprintf(en->request, sizeof(en->request),
 	    "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvroute/" KVROUTE_VERSION
-	    "\r\nAccept: text/plain;version=0.0.4\r\n\r\n",
-	    t.path, t.host);
+	    "\r\nAccept: %s\r\n\r\n",
+	    t.path, t.host, en->is_loads ? "application/json" : "text/plain;version=0.0.4");
 	en->poll.client.to = t.to;
 	en->poll.client.request = span_str(en->request);
 	en->poll.client.arg = en;

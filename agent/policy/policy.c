@@ -197,7 +197,8 @@ static bool adapter_known(const struct candidate *c, size_t n)
 	return false;
 }
 
-/* Return the seconds by which a cache full of open requests delays this one. */
+/* Return the seconds by which a cache full of open requests delays this one. If its size is
+ * unknown, the share in use counts as the engine reports it, without this request. */
 static double kv_wait(
     const struct policy_opts *o, const struct policy_prompt *p, const struct candidate *c)
 {
@@ -205,7 +206,7 @@ static double kv_wait(
 
 	if (p->tokens > c->cached)
 		need += (double)(p->tokens - c->cached);
-	full = c->kv_room > 0 ? need / (double)c->kv_room - o->kv_share : 0;
+	full = (c->kv_room > 0 ? need / (double)c->kv_room : c->kv_used) - o->kv_share;
 	return full > 0 ? full * o->kv_ms / 1000 : 0;
 }
 

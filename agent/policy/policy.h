@@ -178,7 +178,9 @@ struct candidate {
 	double load_s;		/* seconds to load them from slower tiers; only cost uses it */
 	uint64_t own;		/* what the rule's own memory knows of it: policy_match() */
 	double shared;		/* share of its work on this prompt that later requests use too, 0 .. 1 */
-	uint64_t kv_tokens;	/* of the requests open there, without the prefixes that they share */
+	/* of the requests open there, without the prefixes that they share; by its engine's report, if
+	 * that is fresh */
+	uint64_t kv_tokens;
 	uint64_t kv_room;	/* tokens in its cache; 0: unknown */
 	double slowness;	/* its seconds of prefill for one of policy_prefill_s(); 1 as configured */
 	uint32_t penalty;	/* weight of its failed requests, in open requests */

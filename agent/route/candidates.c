@@ -292,13 +292,17 @@ static void name_adapters(const struct route *r, const struct job *j, struct ada
 static void add_engine_report(const struct route *r, const struct job *j,
     const struct engine_seen *e, struct adapter_names *a, struct candidate *c)
 {
-	c->kv_used = -1;
-	if (!engine_holds(e, j->rq.now))
+	struct engine_now n = engine_now(e, j->rq.now);
+
+	c->kv_used = n.kv_used;
+	if (!n.holds)
 		return;
-	c->load = load_add(c->load, e->foreign);
-	c->waiting = e->waiting > 0 ? (uint32_t)(e->waiting < UINT32_MAX ? e->waiting : UINT32_MAX) : 0;
-	c->running = e->running > 0 ? (uint32_t)(e->running < UINT32_MAX ? e->running : UINT32_MAX) : 0;
-	c->kv_used = e->kv_used;
+	c->load = load_add(c->load, n.foreign);
+	c->waiting = n.waiting > 0 ? (uint32_t)(n.waiting < UINT32_MAX ? n.waiting : UINT32_MAX) : 0;
+	c->running = n.running > 0 ? (uint32_t)(n.running < UINT32_MAX ? n.running : UINT32_MAX) : 0;
+	c->kv_tokens = engine_kv_tokens(&n, c->kv_tokens, c->kv_room);
+	if (!n.polled)
+		return;
 	if (e->n_adapters > 0 && !a->made)
 		name_adapters(r, j, a);
 	for (int i = 0; e->n_adapters > 0 && i < 3; i++)

@@ -13,7 +13,7 @@
  * last. A retry elsewhere is a failure of the server that we chose. Each request counts once,
  * whichever fact comes first. A fact for a uid that is not open only changes a counter, because log
  * lines may come twice, late, or for requests that the agent never saw. */
-#include "agent/route/job_in.h"
+#include "agent/feed/orca.h"
 #include "agent/route/job_in.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
@@ -59,6 +59,7 @@ struct outcome {
 	server_id at;		/* server that generated the answer */
 	uint32_t output_tokens;
 	uint32_t kept_tokens;	/* of these, in its cache */
+	struct server *answered_by;	/* of a known request; NULL: none, or unknown */
 };
 
 /* ---- what a fact says about a server ------------------------------------------------------- */
@@ -201,6 +202,8 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 		judge_server(r, a->at, v, a->sent, now);
 	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
 	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
+	if (a->at != SERVER_NONE)
+		out->answered_by = r->fleet.by_id[a->at];
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
@@ -311,6 +314,7 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		capacity_forget(&e->server->capacity, e->uid);
 	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
 		to = NULL;
+	out->answered_by = of_haproxy(f->server) ? NULL : to;
 	failed = failed_in_stream(e, f, to);
 	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
 	if (failed && e->from == SERVER_NONE)
@@ -337,15 +341,49 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 	}
 }
 
+/* Return the time since the server sent its headers, or -1 if the line does not tell. */
+static msec headers_age(const struct fact *f)
+{
+	msec before = f->response_ms;
+
+	if (f->total_ms < 0 || f->response_ms < 0)
+		return -1;
+	before += f->queue_ms > 0 ? f->queue_ms : 0;
+	before += f->connect_ms > 0 ? f->connect_ms : 0;
+	return f->total_ms > before ? f->total_ms - before : 0;
+}
+
+/* Learn from the load header that the answer had. It was made when the headers were, and it is
+ * applied to the server that made it, whatever it says. To be called after the request was closed,
+ * because its engine has freed its blocks by then. */
+static enum orca_result learn_load(struct route *r, const struct fact *f,
+    const struct engine_load *l, struct server *s, msec now)
+{
+	msec age = headers_age(f);
+
+	if (!engine_load_told(l))
+		return ORCA_BAD;
+	if (s == NULL)
+		return ORCA_UNKNOWN;
+	if (age < 0 || age >= LOAD_HOLDS_MS || !server_take_load(r, s, l, now - age))
+		return ORCA_LATE;
+	return ORCA_TAKEN;
+}
+
 void route_learn(struct route *r, const struct fact *f, msec now)
 {
 	struct outcome out = { .moved_to = SERVER_NONE };
+	struct engine_load load;
 
+	if (f->orca.n > 0 && orca_parse(f->orca, &load) < 0)
+		load = ENGINE_LOAD_NONE;
 	if (f->uid.n > 0)	/* HAProxy has sent it on: no more slices will come */
 		slices_forget(&r->requests.slices, route_uid(r, f->uid));
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	learn_locked(r, f, &out, now);
+	if (f->orca.n > 0)
+		r->stats.orca[learn_load(r, f, &load, out.answered_by, now)]++;
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
 	if (f->uid.n > 0)

@@ -68,22 +68,59 @@ uint64_t adapter_hash(const struct route *r, struct span name)
 	return hash_mix_span(&r->key, 13, name);
 }
 
+/* ---- engines ------------------------------------------------------------------------------ */
+
+static struct engine_sent sent_to(const struct server *s)
+{
+	uint32_t theirs = load_add(s->conn, s->queue);
+
+	return (struct engine_sent){
+		.open = theirs > s->n_open ? theirs : s->n_open, .kv_tokens = s->kv_tokens,
+	};
+}
+
+bool server_take_load(struct route *r, struct server *s, const struct engine_load *l, msec at)
+{
+	uint64_t capacity = s->engine.capacity;
+	struct engine_sent sent = sent_to(s);
+
+	if (!engine_take_load(&s->engine, l, &sent, at, at + LOAD_HOLDS_MS))
+		return false;
+	if (s->engine.capacity != capacity)
+		room_server_changed(r, s);
+	return true;
+}
+
+void route_observe_load(
+    struct route *r, struct span pool, struct span server, const struct engine_load *l, msec now)
+{
+	struct pool *p;
+	struct server *s;
+
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) != NULL)
+		server_take_load(r, s, l, now);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
 void route_observe_engine(struct route *r, struct span pool, struct span server,
     const struct engine_report *e, msec now, msec until)
 {
 	struct pool *p;
 	struct server *s;
 	uint64_t capacity;
-	uint32_t theirs;
+	struct engine_sent sent;
 
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) == NULL) {
 		attached_engine(r, p, server, now);
 	} else if (p != NULL) {
-		theirs = load_add(s->conn, s->queue);
 		capacity = s->engine.capacity;
-		engine_take(&s->engine, e, theirs > s->n_open ? theirs : s->n_open, now, until);
+		sent = sent_to(s);
+		engine_take(&s->engine, e, &sent, now, until);
 		for (uint32_t i = 0; i < e->n_adapters; i++) {
 			s->engine.adapter[i] = adapter_hash(r, span_str(e->adapter[i].name));
 			adapter_note(r, pool, span_str(e->adapter[i].name));
@@ -103,7 +140,7 @@ void route_forget_engine(struct route *r, struct span pool, struct span server)
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL && (s = pool_find(p, server, SIZE_MAX)) != NULL) {
-		s->engine = (struct engine_seen){ .until = 0 };
+		s->engine = (struct engine_seen){ .capacity = 0 };
 		room_server_changed(r, s);
 	}
 	pthread_mutex_unlock(&r->lock);

@@ -59,6 +59,7 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 	msec half_life = s->pool->opts->policy.penalty_half_life_ms;
 	struct watch_sum w = watch_sum(&s->watch, now);
 	const struct engine_seen *e = &s->engine;
+	struct engine_now n = engine_now(e, now);
 	enum capacity_source by;
 	uint64_t capacity = server_capacity(s, &by);
 
@@ -85,11 +86,11 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 		.capacity_source = by,
 		.watchers = w.n,
 		.closed = w.closed,
-		.engine = engine_holds(e, now),
-		.waiting = (double)e->waiting,
-		.running = (double)e->running,
-		.kv_used = e->kv_used,
-		.foreign = e->foreign,
+		.engine = n.holds,
+		.waiting = (double)n.waiting,
+		.running = (double)n.running,
+		.kv_used = n.kv_used,
+		.foreign = n.foreign,
 		.block_size = e->block_size,
 		.engine_capacity = e->capacity,
 		.adapters_running = e->n_running,

@@ -6,6 +6,7 @@
 #ifndef KVROUTE_ROUTE_ROUTE_H
 #define KVROUTE_ROUTE_ROUTE_H
 
+#include "agent/feed/engine_load.h"
 #include "agent/feed/fact.h"
 #include "agent/feed/hastats.h"
 #include "agent/feed/metrics.h"
@@ -199,6 +200,11 @@ void route_observe_server(
 void route_observe_engine(struct route *r, struct span pool, struct span server,
     const struct engine_report *e, msec now, msec until);
 
+/* Learn the load that an engine tells by itself, such as on SGLang's load socket. It holds for 3 s,
+ * and each of its fields counts until a poll tells a newer one. Unknown servers are ignored. */
+void route_observe_load(
+    struct route *r, struct span pool, struct span server, const struct engine_load *l, msec now);
+
 /* Forget the reports of an engine that is not polled any more. */
 void route_forget_engine(struct route *r, struct span pool, struct span server);
 
@@ -221,6 +227,15 @@ int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
 
 /* ---- figures, for /metrics ----------------------------------------------------------------- */
 
+/* What became of the load header of a log line. */
+enum orca_result {
+	ORCA_TAKEN,
+	ORCA_LATE,	/* too old: the answer took long, or a later one is known */
+	ORCA_UNKNOWN,	/* of a request or a server that is not known */
+	ORCA_BAD,	/* not a load report */
+	ORCA_RESULTS
+};
+
 struct route_stats {
 	uint64_t requests;		/* route at seq 0 */
 	uint64_t slices;		/* route-N */
@@ -233,6 +248,7 @@ struct route_stats {
 	uint64_t slices_repeated;
 	uint64_t firsts, dones, facts_unknown;	/* facts; <facts_unknown>: for a uid that is not open */
 	uint64_t failures[VERDICT_COUNT];	/* requests that servers failed, each once */
+	uint64_t orca[ORCA_RESULTS];	/* log lines with a load header, by what became of it */
 	uint64_t haproxy_errors[HAPROXY_ERRORS + 1];	/* log lines with an error; last: an unknown code */
 	uint64_t open;			/* ledger entries now */
 	uint64_t closed_by_load, closed_by_silence, closed_by_age, closed_by_room;

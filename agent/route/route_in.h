@@ -192,6 +192,12 @@ void pools_free(struct route *r);			/* all but the fleet's part */
 struct server *server_met(struct route *r, struct pool *p, struct span name, size_t hint);
 uint64_t adapter_hash(const struct route *r, struct span name);
 
+#define LOAD_HOLDS_MS	3000	/* a load told in passing; an idle engine tells none */
+
+/* observe.c: store the load that the engine of <s> had at <at>. Returns false if a later one is
+ * known. */
+bool server_take_load(struct route *r, struct server *s, const struct engine_load *l, msec at);
+
 /* server_room.c: tell the index and the rules how much servers can hold, after <s> was added; after
  * the facts of <p> changed; after the size of the engine's cache of <s> changed. */
 void room_server_added(struct route *r, const struct server *s);

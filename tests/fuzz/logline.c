@@ -23,7 +23,7 @@ static void check_spans(const struct logline *l, const struct fact *f)
 	must(l->n <= sizeof(l->text) && f->uid.n > 0 && f->kind == FACT_DONE);
 	must(span_within(f->uid, l->text, l->n) && span_within(f->pool, l->text, l->n));
 	must(span_within(f->server, l->text, l->n) && span_within(f->wanted, l->text, l->n) &&
-	    span_within(f->why, l->text, l->n));
+	    span_within(f->why, l->text, l->n) && span_within(f->orca, l->text, l->n));
 	must(fact_verdict(f) < VERDICT_COUNT);
 	must(f->retries >= -1);
 }

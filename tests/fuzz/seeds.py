@@ -558,6 +558,27 @@ def kv_events():
             bytes([0xc1, len(parts)]) + b"".join(bytes([len(p)]) + p for p in parts))
 
 
+# ---- load of engines
+
+def engine_loads():
+    """The cases of the unit tests, after the byte that names their form."""
+    for s in strings_of("tests/unit/feed/test_orca.c"):
+        if b"=" in s or b"{" in s or b":" in s:
+            put("engine_load", b"\0" + s)
+    for s in strings_of("tests/unit/feed/test_sgl_load.c"):
+        if b"loads" in s or b"num_" in s:
+            put("engine_load", b"\x02" + s)
+    tag, ranks = b"\xa8LoadStat", b'{"num_running_reqs":%d,"num_waiting_reqs":1}'
+    names = [b"num_running_reqs", b"num_waiting_reqs", b"num_tokens", b"max_total_num_tokens",
+             b"attn_dp_rank", b"x"]
+    for n in range(1, 9):
+        put("engine_load", b"\x01" + bytes([0x90 + n]) + tag
+            + bytes([5, 2, 9, 100, 1, 0xc0, 0x90])[:n - 1])
+    put("engine_load", b"\x01" + bytes([0x81 + len(names)]) + b"\xa4type" + tag
+        + b"".join(bytes([0xa0 + len(n)]) + n + bytes([i]) for i, n in enumerate(names)))
+    put("engine_load", b'\x05{"loads":[' + b",".join(ranks % i for i in range(66)) + b"]}")
+
+
 # ---- chat templates 
 
 def templates():
@@ -578,6 +599,7 @@ def templates():
 
 bodies()
 kv_events()
+engine_loads()
 templates()
 snapshots()
 bpe()

@@ -175,7 +175,8 @@ for f in $files; do
 			"$(haproxy-conf/load.sh -f "haproxy-conf/$f" "$pool" | head -n 1)" ]
 		result $? "$f has the load line of load.sh in $pool"
 	done
-	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/^ *log-format\(-sd\)\{0,1\} //p' \
+	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/,"orca":"%\[var(txn.orca),json(utf8s)\]"//
+		s/^ *log-format\(-sd\)\{0,1\} //p' \
 		"haproxy-conf/$f")" = "$log" ]
 	result $? "$f has the log line of haproxy.cfg"
 	[ "$(grep -E "$counts_of" "haproxy-conf/$f" | sort -u)" = "$counts" ]

@@ -223,6 +223,57 @@ def direct_chat(f, name, i):
     return c
 
 
+@story
+def load_by_path():
+    """SGLang's /v1/loads in place of metrics."""
+    at = lambda f: {n: "http://127.0.0.1:%d/v1/loads" % f.engines[n] for n in f.names}
+    with Polled(polls=lambda f: engines(f, at=at(f)), engine_options=["--blocks", "700"]) as f:
+        f.chat(conversation("l"))
+        f.wait_value(server("s1", "engine_capacity_tokens"), 700 * 16)
+        f.wait_value(server("s1", "engine_running_requests"), 0)
+        f.control("s1", "kv=0.5")
+        f.wait_value(server("s1", "engine_kv_used_ratio"), 0.5)
+        equal(f.value("kvroute_engine_polls_total{result=\"bad\"}"), 0, "bad answers")
+
+
+LIVE = dict(conf="recipes/engine-load.cfg")
+USED = "kvroute_engine_kv_used_ratio{pool=\"pool\",server=\"%s\"}"
+TAKEN = "kvroute_engine_headers_total{result=\"taken\"}"
+
+
+def turns_until(f, talk, one, what, test, n=1000):
+    """Send next turns of a conversation, not streamed, until test(answer)."""
+    for i in range(n):
+        got = f.chat(next_turn(talk, one, "%s %d" % (what, i)))
+        if test(got):
+            return got
+    raise AssertionError("no turn " + what)
+
+
+@story
+def load_without_polls():
+    """The load header of answers comes with the log line. An engine that reports a full cache loses
+    its conversation; the report is about no other server."""
+    with Polled(**LIVE) as f:
+        talk = conversation("o")
+        one = f.chat(talk)
+        home = one.engine
+        f.wait_value(TAKEN, lambda v: v >= 1)
+        for i in range(20):
+            equal(f.chat(next_turn(talk, one, "before %d" % i)).engine, home, "a turn")
+        equal(f.value("kvroute_engines"), 0, "engines polled")
+        f.control(home, "kv=0.999")
+        turns_until(f, talk, one, "goes elsewhere", lambda a: a.engine != home)
+        # a report holds for 3 s: on a busy machine it may have expired when the page is read
+        check("\"kv_s\":0.5" in f.get("/decisions", f.metrics_port)[1],
+              "no decision has the cost of a full cache")
+        for result in ("bad", "unknown"):
+            equal(f.value("kvroute_engine_headers_total{result=\"%s\"}" % result), 0, result)
+        used = {n: f.value(USED % n) for n in f.names}
+        check(used[home] in (None, 0.999), "another share of %s" % home)
+        check(all(v is None or v < 0.9 for n, v in used.items() if n != home), "of another server")
+
+
 class Hostile:
     """Four endpoints with a fault each."""
 

@@ -100,6 +100,20 @@ class Answering(Handler):
         self.close_connection = "length" in ask
 
 
+class Reporting(Handler):
+    """Answers a POST with its body as the load header, and says what format was asked for."""
+
+    def answer(self, body):
+        self.send_response_only(200)
+        self.send_header("content-length", "0")
+        self.send_header("x-asked", self.headers.get("endpoint-load-metrics-format", "none"))
+        if body:
+            self.wfile.write(b"".join(self._headers_buffer) + b"endpoint-load-metrics: " + body
+                             + b"\r\n")
+            self._headers_buffer = []
+        self.end_headers()
+
+
 class Feed:
     """The agent's log feed: keeps every line, from TCP or UDP."""
 
@@ -475,6 +489,36 @@ def headers(binary):
         p.close()
 
 
+LOADS = [b"TEXT named_metrics.kv_cache_usage_perc=0.4, named_metrics.num_requests_waiting=2.0",
+         b'JSON {"named_metrics": {"kv_cache_usage_perc": 0.4, "num_requests_waiting": 2.0}}']
+HOSTILE_LOADS = [b'x","uid":"forged","srv":"s4","x":"', b"\\", b'\\"', b"a\\u0022,",
+                 b"'%[env(PATH)]'", b"\xff\xfe\xc3(\x80", b"tab\there \x7f", b"y" * 3000,
+                 b'"' * 3000, b"\xe2\x82" * 200]
+
+
+def engine_load(binary):
+    """engine-load.cfg: the load header is a field of the log line, whatever an engine sends"""
+    p = Proxy(binary, "recipes/engine-load.cfg", handler=Reporting, edit=lambda t: edited(
+        t, "bytes(0,256) if { var(txn.kvroute.why) -m found }", "bytes(0,256)"))
+    try:
+        p.wait_servers(b",UP,")
+        for i, body in enumerate(LOADS + HOSTILE_LOADS + [b""]):
+            status, head, _ = p.ask(body, headers={"endpoint-load-metrics-format": "JSON"})
+            same((status, head["x-asked"]), (200, "TEXT"), body)
+            same("endpoint-load-metrics" in head, False, "the client sees the header")
+            line = json.loads(p.feed.wait(i + 1)[i])
+            same(sorted(line), sorted("uid be srv want why err st ts tw tc tr ta out in rc sq bq "
+                                      "ptok gtok orca".split()), body)
+            same("forged" in (line["uid"], line["srv"]), False, body)
+            same(len(line["orca"]) <= 256, True, "its length")
+            if body in LOADS:
+                same(line["orca"], body.decode())
+            if body == b"":
+                same(line["orca"], "-", "no header")
+    finally:
+        p.close()
+
+
 def sliced(binary):
     """sliced.cfg: served without an agent, short and long"""
     p = Proxy(binary, "recipes/sliced.cfg")
@@ -492,7 +536,7 @@ def main():
         return 1
     stories = [(f, b) for b in binaries
                for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers,
-                         sliced)]
+                         engine_load, sliced)]
 
     def run(story):
         try:

@@ -37,6 +37,7 @@ struct faults {
 	bool refuse;		/* only control listeners are open */
 	enum health health;
 	uint32_t drop;		/* answers end, cut, after so many tokens; 0 they do not */
+	double kv;		/* this share of the cache is reported as used; 0: the true one */
 };
 
 struct hist {
@@ -89,6 +90,8 @@ enum conn_state {
 	CONN_DRAIN	/* answered; later bytes of the client are dropped for a moment */
 };
 
+enum load_format { LOAD_NONE, LOAD_TEXT, LOAD_JSON };
+
 struct conn {
 	struct list link, dirty;
 	struct engine *e;
@@ -103,6 +106,7 @@ struct conn {
 	bool keep, no_body, chunked;	/* how the request at hand is answered */
 	bool post;
 	bool asked;			/* the request at hand is for inference */
+	enum load_format load;		/* of the load header that it wants */
 	char target[256];
 	struct job *job;
 };
@@ -135,5 +139,7 @@ void engine_control_get(struct conn *c);
 /* engine_metrics.c */
 void hist_add(struct hist *h, double seconds);
 void engine_metrics(struct engine *e, struct buf *out);
+void engine_loads(struct engine *e, struct buf *out);	/* as SGLang's /v1/loads */
+void engine_load_header(struct engine *e, enum load_format f, struct buf *out);
 
 #endif

@@ -78,6 +78,8 @@ static void answered(struct conn *c)
 void conn_respond(struct conn *c, int status, const char *type, struct span body)
 {
 	put_head(c, status, type);
+	if (c->asked && status == 200)
+		engine_load_header(c->e, c->load, &c->out);
 	buf_putf(&c->out, "content-length: %zu\r\n\r\n", body.n);
 	if (!c->no_body)
 		buf_put(&c->out, body.p, body.n);
@@ -144,6 +146,16 @@ static void refuse(struct conn *c, int status, const char *text)
 	conn_respond_error(c, status, text);
 }
 
+/* Answers that are streamed have no load header, as vLLM's. */
+static enum load_format load_wanted(const struct http_head *h)
+{
+	struct span s = http_field(h, "endpoint-load-metrics-format");
+
+	if (s.n == 4 && strncasecmp(s.p, "TEXT", 4) == 0)
+		return LOAD_TEXT;
+	return s.n == 4 && strncasecmp(s.p, "JSON", 4) == 0 ? LOAD_JSON : LOAD_NONE;
+}
+
 /* True when <c> went on and may have more to do. */
 static bool take_head(struct conn *c)
 {
@@ -167,6 +179,7 @@ static bool take_head(struct conn *c)
 	c->target[h.target.n] = 0;
 	c->post = span_eq(h.method, SPAN("POST"));
 	c->no_body = span_eq(h.method, SPAN("HEAD"));
+	c->load = load_wanted(&h);
 	if (!c->post && !c->no_body && !span_eq(h.method, SPAN("GET"))) {
 		refuse(c, 405, "this method is not known here");
 		return true;

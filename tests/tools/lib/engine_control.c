@@ -4,6 +4,7 @@
  *    fail=STATUS     requests are answered with this status after 1 ms (0: no more)
  *    stall=1         requests are taken and never answered
  *    drop=N          answers are cut after N tokens
+ *    kv=SHARE        this share of the cache is reported as used (0: the true one)
  *    health=ok|fail|hang
  *    dead=refuse     close the listeners and all connections; dead=exit: and leave
  *    reset=cache     forget all cached blocks
@@ -79,6 +80,8 @@ static bool set(struct order *o, const char *key, const char *v)
 	}
 	if (strcmp(key, "slow") == 0)
 		return number(v, 0.001, 1000, &o->faults.slow) || bad(o, key, v);
+	if (strcmp(key, "kv") == 0)
+		return number(v, 0, 1, &o->faults.kv) || bad(o, key, v);
 	if (strcmp(key, "for") == 0)
 		return number(v, 0.001, 86400, &o->seconds) || bad(o, key, v);
 	if (!number(v, 0, 1000000, &n))

@@ -50,11 +50,18 @@ static void put_hist(struct page *p, const char *name, const char *help, const s
 		 SPAN_ARG(l), h->sum, name, SPAN_ARG(l), (unsigned long long)n);
 }
 
+static double used_share(const struct engine *e)
+{
+	const struct blocks *b = sched_blocks(e->sched);
+
+	return e->faults.kv > 0 ? e->faults.kv : 1 - (double)blocks_n_free(b) / blocks_n_total(b);
+}
+
 static void put_cache(struct engine *e, struct page *p)
 {
 	const struct blocks *b = sched_blocks(e->sched);
 	const struct sched_stats *s = sched_stats(e->sched);
-	double used = 1 - (double)blocks_n_free(b) / blocks_n_total(b);
+	double used = used_share(e);
 
 	put_value(p, "vllm:kv_cache_usage_perc", "gauge", "KV cache in use, 1 is all of it.", used);
 	put_value(p, "vllm:gpu_cache_usage_perc", "gauge", "The same under its older name.", used);
@@ -92,4 +99,29 @@ void engine_metrics(struct engine *e, struct buf *out)
 	put_type(&p, "process_start_time_seconds", "gauge", "When this process started.");
 	buf_putf(out, "process_start_time_seconds %.3f\n", e->started);
 	buf_free(&p.labels);
+}
+
+void engine_loads(struct engine *e, struct buf *out)
+{
+	uint64_t max = (uint64_t)e->o.sched.block_size * blocks_n_total(sched_blocks(e->sched));
+
+	buf_putf(out, "{\"timestamp\":\"2026-01-01T00:00:00+00:00\",\"version\":\"stub\",\"loads\":[{"
+		 "\"dp_rank\":0,\"num_running_reqs\":%u,\"num_waiting_reqs\":%u,\"num_used_tokens\":%llu,"
+		 "\"max_total_num_tokens\":%llu,\"token_usage\":%.4f}]}",
+		 sched_n_running(e->sched), sched_n_waiting(e->sched),
+		 (unsigned long long)(used_share(e) * (double)max), (unsigned long long)max, used_share(e));
+}
+
+/* As vLLM writes it: floats, the format before them. */
+void engine_load_header(struct engine *e, enum load_format f, struct buf *out)
+{
+	double used = used_share(e);
+	unsigned waiting = sched_n_waiting(e->sched);
+
+	if (f == LOAD_TEXT)
+		buf_putf(out, "endpoint-load-metrics: TEXT named_metrics.kv_cache_usage_perc=%.17g, "
+			 "named_metrics.num_requests_waiting=%u.0\r\n", used, waiting);
+	else if (f == LOAD_JSON)
+		buf_putf(out, "endpoint-load-metrics: JSON {\"named_metrics\": {\"kv_cache_usage_perc\": "
+			 "%.17g, \"num_requests_waiting\": %u.0}}\r\n", used, waiting);
 }

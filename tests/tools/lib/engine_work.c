@@ -225,6 +225,15 @@ static void metrics(struct conn *c)
 	buf_free(&b);
 }
 
+static void loads(struct conn *c)
+{
+	struct buf b = { 0 };
+
+	engine_loads(c->e, &b);
+	conn_respond(c, 200, "application/json", buf_span(&b));
+	buf_free(&b);
+}
+
 static void post(struct conn *c, enum api api)
 {
 	struct engine *e = c->e;
@@ -259,6 +268,8 @@ void engine_request(struct conn *c)
 		models(c);
 	else if (span_eq(path, SPAN("/metrics")) && !c->post)
 		metrics(c);
+	else if (span_eq(path, SPAN("/v1/loads")) && !c->post)
+		loads(c);
 	else
 		bad_request(c, api != API_NONE ? 405 : 404, "there is nothing here");
 }

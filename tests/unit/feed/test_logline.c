@@ -196,6 +196,25 @@ static void token(void **state)
 	}
 }
 
+/* The load header of a response; HAProxy writes "-" if there was none. */
+static void load_header(void **state)
+{
+	static const struct { const char *line, *orca; } table[] = {
+		{ "{\"uid\":\"u\",\"orca\":\"TEXT named_metrics.x=1, y=2\"}", "TEXT named_metrics.x=1, y=2" },
+		{ "{\"uid\":\"u\",\"orca\":\"JSON {\\\"named_metrics\\\":{}}\"}", "JSON {\"named_metrics\":{}}" },
+		{ "{\"uid\":\"u\",\"orca\":\"-\"}", "" }, { "{\"uid\":\"u\",\"orca\":\"\"}", "" },
+		{ "{\"uid\":\"u\"}", "" }, { "{\"uid\":\"u\",\"orca\":7}", "" },
+		{ "{\"uid\":\"u\",\"orca\":{\"orca\":\"x\"}}", "" },
+	};
+	static struct logline l;
+	struct fact f;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		assert_int_equal(parse(&l, table[i].line, strlen(table[i].line), &f), 0);
+		check_span(table[i].line, "orca", f.orca, table[i].orca);
+	}
+}
+
 /* With any one byte changed, the line gives a fact or an error, and no byte outside is read. */
 static void damaged_lines(void **state)
 {
@@ -354,6 +373,7 @@ int main(void)
 		cmocka_unit_test(lines),
 		cmocka_unit_test(cut_lines_are_no_facts),
 		cmocka_unit_test(token),
+		cmocka_unit_test(load_header),
 		cmocka_unit_test(damaged_lines),
 		cmocka_unit_test(strings_too_long_are_left_out),
 		cmocka_unit_test(answers_and_errors),
