@@ -65,6 +65,15 @@ static uint64_t known_capacity(const struct server *s)
 }
 
 /* An eighth more than the events report may be on its way. */
+/* Return the size as configured or reported; 0: unknown. */
+static uint64_t said_capacity(const struct server *s)
+{
+	enum capacity_source by;
+	uint64_t capacity = server_capacity(s, &by);
+
+	return by >= CAPACITY_REPORTED ? capacity : 0;
+}
+
 static uint64_t room_of(const struct route *r, const struct server *s, bool with_tree)
 {
 	uint64_t held = source_held_tokens(r, s) * 9 / 8, known = expected_capacity(s);
@@ -146,13 +155,18 @@ void room_sweep(struct route *r, msec now)
 /* Tell the index of servers whose engines report another number of blocks than before. */
 void room_reported(struct route *r)
 {
-	for (source_id i = 0; i < r->sources.n; i++) {
-		struct source *src = &r->sources.of[i];
-		uint64_t now = src->removed > 0 ? src->blocks : 0, was = src->told;
-		struct server *s;
+	for (unsigned id = 0; id < SERVERS_MAX && r->sources.n > 0; id++) {
+		struct server *s = r->fleet.by_id[id];
+		struct source *src;
+		uint64_t now, was;
 
-		if ((now > was ? now - was : was - now) <= was / 32 ||
-		    (s = source_server(r, i)) == NULL)
+		if (s == NULL || s->source == 0)
+			continue;
+		src = &r->sources.of[s->source - 1];
+		now = src->removed > 0 ? src->blocks : 0;
+		was = src->told;
+		source_bound(r, s->source - 1, said_capacity(s));
+		if ((now > was ? now - was : was - now) <= was / 32)
 			continue;
 		src->told = now;
 		tell_server(r, s);

@@ -175,6 +175,7 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 	if (e->reused)
 		return;
 	if (e->tokens.left == 0) {
+		a->s->tiers |= tier_of(e) != EVENTS_DEVICE;
 		store_copies(a, e);
 		return;
 	}
@@ -189,6 +190,8 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 	}
 	if (tier_of(e) == EVENTS_DEVICE)
 		a->s->block_size = e->block_size;
+	else
+		a->s->tiers = true;
 	store_blocks(a, e, page);
 }
 

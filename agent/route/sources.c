@@ -274,6 +274,26 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
 	return 0;
 }
 
+/* Lost removals would otherwise leave blocks for ever. The size of slower tiers is unknown, so with
+ * them only the budget bounds. */
+void source_bound(struct route *r, source_id id, uint64_t capacity)
+{
+	struct sources *t = &r->sources;
+	struct source *s = &t->of[id];
+	uint64_t tokens = (uint64_t)s->block_size * s->ranks;
+	uint64_t blocks = tokens > 0 ? (capacity + capacity / 10) / tokens : 0;
+	uint32_t bound = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+
+	pthread_mutex_lock(&t->lock);
+	if (s->tiers)
+		bound = 0;
+	if (s->bound != bound) {
+		s->bound = bound;
+		events_set_capacity(t->events, (server_id)id, bound);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
 bool sources_work(struct sources *t)
 {

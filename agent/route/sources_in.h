@@ -31,6 +31,8 @@ struct source {
 	unsigned n_ranks;
 	uint32_t page;			/* tokens of a page of its blocks; 0: no block was stored yet */
 	bool odd_size;			/* its blocks are larger than a page can be: none is stored */
+	bool tiers;			/* some blocks are not on the device */
+	uint32_t bound;			/* blocks of a rank, as the index was told; 0: none */
 	struct source_count count;
 	/* for decisions: written under sources.lock, read without */
 	_Atomic uint32_t good, ranks;	/* ranks whose events can be trusted; all */
@@ -121,6 +123,10 @@ uint64_t expected_cached(const struct expected *x);
 
 /* The request was sent to <s>. Under the route's lock. */
 void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens);
+
+/* Bound what is kept of each rank of <id> by the size of its cache in tokens, with a tenth more; 0:
+ * unknown. Under the route's lock. */
+void source_bound(struct route *r, source_id id, uint64_t capacity);
 
 /* Return the server of a source, or NULL if it was not met. Under the route's lock. */
 struct server *source_server(const struct route *r, source_id id);
