@@ -57,6 +57,27 @@ const char *kvevent_strerror(int error)
 
 /* ---- values -------------------------------------------------------------------------------- */
 
+/* Read the next value: set <v> to its head and <in> to what is inside it, and move <r> past all of
+ * it. Returns false at the end, or if it is malformed. */
+static bool next_value(struct msgpack *r, struct msgpack *in, struct msgpack_value *v)
+{
+	*in = *r;
+	return msgpack_skip(r) && msgpack_next(in, v);
+}
+
+/* Read the next key and value of a map. The key is empty if it is no string. */
+static bool next_member(
+    struct msgpack *r, struct span *key, struct msgpack *in, struct msgpack_value *v)
+{
+	struct msgpack_value k;
+	struct msgpack unused;
+
+	if (!next_value(r, &unused, &k) || !next_value(r, in, v))
+		return false;
+	*key = k.type == MSGPACK_STR ? k.s : (struct span){ 0 };
+	return true;
+}
+
 static bool hash_of(const struct msgpack_value *v, uint64_t *hash)
 {
 	uint64_t h = 0;
@@ -117,19 +138,17 @@ static void extra_string(struct span s, struct span lora_name, bool first, struc
 bool kvevent_extra(struct kv_list *l, struct span lora_name, bool first, struct kv_extra *out)
 {
 	struct msgpack_value v, x;
-	struct msgpack at = l->at;
+	struct msgpack at, unused;
 
 	*out = (struct kv_extra){ 0 };
-	if (l->left == 0 || !msgpack_next(&at, &v) || !msgpack_skip(&l->at))
+	if (l->left == 0 || !next_value(&l->at, &at, &v))
 		return false;
 	l->left--;
 	if (v.type == MSGPACK_NIL)
 		return true;
 	out->other = v.type != MSGPACK_ARRAY;
 	for (uint32_t i = 0; v.type == MSGPACK_ARRAY && i < v.n; i++) {
-		struct msgpack element = at;
-
-		if (!msgpack_next(&element, &x) || !msgpack_skip(&at))
+		if (!next_value(&at, &unused, &x))
 			return false;
 		if (x.type == MSGPACK_STR)
 			extra_string(x.s, lora_name, first, out);
@@ -287,19 +306,13 @@ static enum field key_field(struct span key)
 /* Read <pairs> keys and values. A key that is no string is skipped with its value. */
 static bool read_map(struct kvevent *e, struct msgpack r, uint32_t pairs)
 {
-	struct msgpack_value key, v;
-	struct msgpack at;
+	struct msgpack_value v;
+	struct msgpack in;
+	struct span key;
 
-	for (; pairs > 0; pairs--) {
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &key))
+	for (; pairs > 0; pairs--)
+		if (!next_member(&r, &key, &in, &v) || !set_field(e, key_field(key), &in, &v))
 			return false;
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &v))
-			return false;
-		if (key.type == MSGPACK_STR && !set_field(e, key_field(key.s), &at, &v))
-			return false;
-	}
 	return true;
 }
 
@@ -318,8 +331,7 @@ static bool read_positions(struct kvevent *e, struct msgpack r, uint32_t n)
 	struct msgpack at;
 
 	for (size_t i = 0; i < n && i < known; i++) {
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &v))
+		if (!next_value(&r, &at, &v))
 			return false;
 		if (positions[i] == FIELD_METADATA ? !set_metadata(e, &at, &v)
 						   : !set_field(e, positions[i], &at, &v))
@@ -346,12 +358,12 @@ static bool complete(const struct kvevent *e)
 
 bool kvevent_next(struct kvevent_batch *b, struct kvevent *e)
 {
-	struct msgpack at = b->events.at;
 	struct msgpack_value v;
+	struct msgpack at;
 	bool good;
 
 	*e = (struct kvevent){ .kind = KVEVENT_UNKNOWN };
-	if (b->events.left == 0 || !msgpack_skip(&b->events.at) || !msgpack_next(&at, &v))
+	if (b->events.left == 0 || !next_value(&b->events.at, &at, &v))
 		return false;
 	b->events.left--;
 	if (v.type == MSGPACK_ARRAY)
@@ -386,8 +398,7 @@ static bool open_array(struct kvevent_batch *b, struct msgpack r, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		bool good = true;
 
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &v))
+		if (!next_value(&r, &at, &v))
 			return false;
 		if (i == 0)
 			good = set_time(b, &v);
@@ -420,19 +431,13 @@ static bool open_pair(struct kvevent_batch *b, struct span key, const struct msg
 
 static bool open_map(struct kvevent_batch *b, struct msgpack r, uint32_t pairs)
 {
-	struct msgpack_value key, v;
-	struct msgpack at;
+	struct msgpack_value v;
+	struct msgpack in;
+	struct span key;
 
-	for (; pairs > 0; pairs--) {
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &key))
+	for (; pairs > 0; pairs--)
+		if (!next_member(&r, &key, &in, &v) || !open_pair(b, key, &in, &v))
 			return false;
-		at = r;
-		if (!msgpack_skip(&r) || !msgpack_next(&at, &v))
-			return false;
-		if (key.type == MSGPACK_STR && !open_pair(b, key.s, &at, &v))
-			return false;
-	}
 	return b->events.at.p != NULL;
 }
 
