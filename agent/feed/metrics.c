@@ -10,7 +10,7 @@
 
 #include "agent/feed/metrics.h"
 
-enum meaning { WAITING, RUNNING, USED, BLOCK_SIZE, BLOCKS, TOKENS, CONFIG, ADAPTERS };
+enum meaning { WAITING, RUNNING, USED, BLOCK_SIZE, BLOCKS, TOKENS, STARTED, CONFIG, ADAPTERS };
 
 #define NAME(s)	{ s, sizeof(s) - 1 }
 
@@ -31,6 +31,7 @@ static const struct {
 	{ NAME("trtllm_kv_cache_tokens_per_block"), BLOCK_SIZE },
 	{ NAME("trtllm_kv_cache_max_blocks"), BLOCKS },
 	{ NAME("sglang:max_total_num_tokens"), TOKENS },
+	{ NAME("process_start_time_seconds"), STARTED },
 	{ NAME("vllm:cache_config_info"), CONFIG },
 	{ NAME("sglang:cache_config_info"), CONFIG },
 	{ NAME("vllm:lora_requests_info"), ADAPTERS },
@@ -49,6 +50,7 @@ static const struct {
 	{ "tp_rank", LABEL_TP },
 	{ "pp_rank", LABEL_PP },
 	{ "dp_rank", LABEL_DP },
+	{ "engine", LABEL_ENGINE },
 	{ "running_lora_adapters", LABEL_RUNNING },
 	{ "waiting_lora_adapters", LABEL_WAITING },
 };
@@ -225,6 +227,15 @@ static void note_config(struct metrics *m)
 		m->cache_tokens += tokens * share;
 }
 
+static void note_rank(struct metrics *m)
+{
+	int64_t r = m->of_label[LABEL_ENGINE] >= 0 ? m->of_label[LABEL_ENGINE] : m->of_label[LABEL_DP];
+
+	if (r >= 0 && r < 64)
+		m->ranks |= 1ull << r;
+	m->more_ranks |= r >= 64;
+}
+
 static bool another_view(const struct metrics *m)
 {
 	return m->of_label[LABEL_PP] > 0 || (m->of_label[LABEL_TP] > 0 && m->of_label[LABEL_DP] < 0);
@@ -241,6 +252,8 @@ static void series_end(struct metrics *m)
 	if (another_view(m) || v < 0 || (v > COUNT_MAX && rows[m->row].meaning < CONFIG))
 		return;
 	m->n[m->row]++;
+	if (rows[m->row].meaning == RUNNING)
+		note_rank(m);
 	if (rows[m->row].meaning == CONFIG)
 		note_config(m);
 	else if (rows[m->row].meaning == ADAPTERS)
@@ -543,6 +556,14 @@ static double mean_of(const struct metrics *m, enum meaning meaning, double none
 	return row < 0 ? none : m->sum[row] / m->n[row];
 }
 
+/* Returns n if the ranks are 0 to n - 1. */
+static uint32_t ranks_of(const struct metrics *m)
+{
+	if (m->more_ranks || (m->ranks & (m->ranks + 1)) != 0)
+		return 0;
+	return (uint32_t)__builtin_popcountll(m->ranks);
+}
+
 static uint64_t capacity_of(const struct metrics *m, double block_size)
 {
 	double tokens = m->cache_tokens;
@@ -564,7 +585,7 @@ int metrics_end(struct metrics *m, struct engine_report *r)
 	if (m->error == 0 && m->at != METRICS_LINE)
 		byte(m, '\n');
 	for (int i = 0; i < METRICS_ROWS; i++)
-		any |= m->n[i] > 0;
+		any |= m->n[i] > 0 && rows[i].meaning != STARTED;
 	if (m->error == 0 && !any)
 		m->error = -METRICS_E_FOREIGN;
 	if (m->error < 0)
@@ -578,6 +599,8 @@ int metrics_end(struct metrics *m, struct engine_report *r)
 		r->kv_used = 1;
 	r->block_size = block_size < UINT32_MAX ? (uint32_t)block_size : 0;
 	r->capacity = capacity_of(m, block_size);
+	r->ranks = ranks_of(m);
+	r->started = mean_of(m, STARTED, 0);
 	report_adapters(m, r);
 	return 0;
 }

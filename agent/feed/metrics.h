@@ -28,6 +28,9 @@
  * adapters ran before. The engine keeps max_lora adapters loaded and evicts the least recently
  * used; the report derives the loaded ones from these times.
  *
+ * Ranks are the numbers of the labels `engine` (vLLM) and `dp_rank` (SGLang) at running requests.
+ * process_start_time_seconds, which both export, tells a restart.
+ *
  * Series that repeat a scheduler (SGLang's pp_rank, and tp_rank without a dp_rank) are skipped.
  *
  * Bytes may arrive in pieces of any size, and this struct is all the memory used. Invalid lines
@@ -52,6 +55,8 @@ struct engine_report {
 	double kv_used;			/* 0 .. 1; negative: not told */
 	uint32_t block_size;		/* tokens; 0: not told */
 	uint64_t capacity;		/* tokens in all its KV caches; 0: not told */
+	uint32_t ranks;			/* of data parallelism, 1 to 64; 0: not told, or not numbered from 0 */
+	double started;			/* of its process, seconds since 1970; 0: not told */
 	uint32_t n_adapters;
 	struct engine_adapter adapter[ENGINE_ADAPTERS_MAX];
 };
@@ -67,10 +72,11 @@ enum {
 #define METRICS_NAME_MAX	47	/* the longest known name has 31 bytes */
 #define METRICS_LABEL_MAX	31
 #define METRICS_NUMBER_MAX	39
-#define METRICS_ROWS		16
+#define METRICS_ROWS		17
 
 enum metrics_label {
 	LABEL_BLOCK_SIZE, LABEL_BLOCKS, LABEL_TOKENS, LABEL_MAX_LORA, LABEL_TP, LABEL_PP, LABEL_DP,
+	LABEL_ENGINE,
 	N_NUMBER_LABELS, LABEL_RUNNING = N_NUMBER_LABELS, LABEL_WAITING, LABEL_OTHER
 };
 
@@ -103,6 +109,8 @@ struct metrics {
 	double block_size, blocks_tokens, cache_tokens;	/* of *_cache_config_info */
 	double newest;			/* of lora_requests_info */
 	int64_t max_lora;
+	uint64_t ranks;			/* numbers seen, a bit each */
+	bool more_ranks;		/* and one above 63 */
 	struct metrics_seen seen[ENGINE_ADAPTERS_MAX];
 	uint32_t n_seen;
 	uint32_t answer_bytes;

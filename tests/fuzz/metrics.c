@@ -26,6 +26,8 @@ static void say_report(struct trace *t, struct metrics *m)
 	must(r.capacity < (uint64_t)1e12 && r.n_adapters <= ENGINE_ADAPTERS_MAX);
 	trace_say(t, "w%lld r%lld u%g b%u c%llu", (long long)r.waiting, (long long)r.running,
 	    r.kv_used, r.block_size, (unsigned long long)r.capacity);
+	must(r.ranks <= 64 && r.started >= 0 && r.started <= 1e12);
+	trace_say(t, " n%u s%.3f", r.ranks, r.started);
 	for (uint32_t i = 0; i < r.n_adapters; i++) {
 		must(strlen(r.adapter[i].name) > 0 && strlen(r.adapter[i].name) <= ENGINE_ADAPTER_NAME_MAX);
 		trace_say(t, " %s%d%d", r.adapter[i].name, r.adapter[i].running, r.adapter[i].waiting);

@@ -301,6 +301,18 @@ def stats():
         put("stats", b"\x33\0" + head[:-1] + b",addr\n" + row[:-1] + b"," + address + b"\n\n")
 
 
+def server_info():
+    for s in strings_of("tests/unit/feed/test_server_info.c"):
+        if s.startswith((b"{", b"[")):
+            put("server_info", b"\x85" + s)
+    events = (b'"kv_events": {"publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": 5557,'
+              b' "topic": "kv", "block_size": 64, "dp_size": 2}')
+    option = (b'"kv_events_config": "{\\"publisher\\": \\"zmq\\", '
+              b'\\"replay_endpoint\\": \\"tcp://*:5600\\"}"')
+    for text in (events, option + b", " + events, events + b", " + option):
+        put("server_info", b"\x21{" + text + b', "version": "0.5.20"}', keep=True)
+
+
 def metrics():
     for path in sorted(glob.glob("tests/data/metrics/*.txt")):
         data = open(path, "rb").read()
@@ -611,5 +623,6 @@ requests()
 streams()
 stats()
 metrics()
+server_info()
 tokenizers()
 serve()

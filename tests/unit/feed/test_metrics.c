@@ -37,6 +37,11 @@ static void tell(struct told *t, struct metrics *m)
 		snprintf(t->text, sizeof(t->text), "w%lld r%lld u%.4g b%u c%llu",
 		    (long long)r.waiting, (long long)r.running, r.kv_used, r.block_size,
 		    (unsigned long long)r.capacity);
+		n = strlen(t->text);
+		if (r.ranks > 1)
+			n += (size_t)snprintf(t->text + n, sizeof(t->text) - n, " ranks %u", r.ranks);
+		if (r.started != 0)
+			snprintf(t->text + n, sizeof(t->text) - n, " since %.1f", r.started);
 		tell_adapters(t->text, sizeof(t->text), &r);
 	}
 	n = strlen(t->text);
@@ -75,6 +80,7 @@ static void feed_all(const char *name, const char *p, size_t n, const char *want
 }
 
 #define W	"vllm:num_requests_waiting"
+#define R	"vllm:num_requests_running"
 #define U	"vllm:kv_cache_usage_perc"
 #define LORA	"vllm:lora_requests_info"
 #define CONF	"vllm:cache_config_info"
@@ -96,6 +102,20 @@ static const struct { const char *name, *text, *want;
 	{ "CR LF, empty lines", "\r\n\n" W "\t4.0\r\n\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "a time stamp", W "{a=\"b\"} 4.0 1700000000000\r\n", "w4 r-1 u-1 b0 c0" },
 	{ "blanks", " " W "{ a = \"b\" , }  4\n", "w4 r-1 u-1 b0 c0" },
+	{ "one rank", R "{engine=\"0\"} 3\n", "w-1 r3 u-1 b0 c0" },
+	{ "ranks from 0 on, in any order", R "{engine=\"2\"} 1\n" R "{engine=\"0\"} 1\n" R
+		"{engine=\"1\"} 1\n" R "{engine=\"1\"} 1\n", "w-1 r4 u-1 b0 c0 ranks 3" },
+	{ "ranks of another node", R "{engine=\"2\"} 1\n" R "{engine=\"3\"} 1\n",
+	    "w-1 r2 u-1 b0 c0" },
+	{ "a rank above the last", R "{engine=\"0\"} 1\n" R "{engine=\"64\"} 1\n",
+	    "w-1 r2 u-1 b0 c0" },
+	{ "ranks that are no numbers", R "{engine=\"a\"} 1\n" R "{engine=\"-1\"} 1\n",
+	    "w-1 r2 u-1 b0 c0" },
+	{ "the start of the process", R " 1\nprocess_start_time_seconds 1.79432118047e+09\n",
+	    "w-1 r1 u-1 b0 c0 since 1794321180.5" },
+	{ "a start that is none", R " 1\nprocess_start_time_seconds NaN\n", "w-1 r1 u-1 b0 c0" },
+	{ "the start of another program", "process_start_time_seconds 1.79432118047e+09\n",
+	    "the answer has no metric of a known engine" },
 	{ "counts are added up", W "{engine=\"0\"} 3\n" W "{engine=\"1\"} 2\n",
 	    "w5 r-1 u-1 b0 c0" },
 	{ "shares are averaged", U "{engine=\"0\"} 0.5\n" U "{engine=\"1\"} 0.1\n",
@@ -193,10 +213,10 @@ static void texts(void **state)
 /* ---- engines ---------------------------------------------------------------------------- */
 
 static const struct { const char *name, *want; } engines[] = {
-	{ "vllm-two-engines", "w3 r21 u0.425 b16 c900992" },
+	{ "vllm-two-engines", "w3 r21 u0.425 b16 c900992 ranks 2 since 1794321180.5" },
 	{ "vllm-lora", "w7 r4 u0.9371 b16 c184944 poem? mail+ tidy? sql" },
 	{ "sglang", "w5 r31 u0.43 b64 c419584" },
-	{ "sglang-dp", "w2 r14 u0.3 b32 c95680" },
+	{ "sglang-dp", "w2 r14 u0.3 b32 c95680 ranks 3" },
 	{ "trtllm", "w2 r17 u0.8125 b32 c419424" },
 };
 
