@@ -41,6 +41,24 @@ enum kvcursor_state kvcursor_state(const struct kvcursor *c)
 	return c->degraded ? KVCURSOR_DEGRADED : KVCURSOR_SYNCED;
 }
 
+bool kvcursor_place(const struct kvcursor *c, struct kvcursor_place *p)
+{
+	*p = (struct kvcursor_place){
+		.next = c->next, .hash = c->hash, .blocks = c->blocks, .from_start = c->from_start
+	};
+	return c->begun && c->has_hash && !c->unsure && !c->degraded;
+}
+
+void kvcursor_resume(struct kvcursor *c, const struct kvcursor_place *p)
+{
+	c->begun = c->has_hash = c->numbered = true;
+	c->full_used = true;
+	c->next = c->live_next = p->next;
+	c->hash = p->hash;
+	c->blocks = p->blocks;
+	c->from_start = p->from_start;
+}
+
 /* ---- batches held ----------------------------------------------------------------------- */
 
 static struct kvcursor_held *held_front(struct kvcursor *c)

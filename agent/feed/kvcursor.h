@@ -162,6 +162,23 @@ void kvcursor_fini(struct kvcursor *c);
 
 enum kvcursor_state kvcursor_state(const struct kvcursor *c);
 
+/* How far the batches go that were applied: what a cursor in another process continues from, with
+ * the same key and the same blocks. */
+struct kvcursor_place {
+	uint64_t next;		/* sequence */
+	uint64_t hash;		/* of the payload before it */
+	uint64_t blocks;
+	bool from_start;
+};
+
+/* Set <p>. Returns false if a new beginning would be no worse: nothing was applied yet, sequences
+ * are missing, or what was applied may be wrong. */
+bool kvcursor_place(const struct kvcursor *c, struct kvcursor_place *p);
+
+/* Continue from <p>, before the first connection. That is then as if the connection had been lost:
+ * the engine may have been restarted meanwhile. */
+void kvcursor_resume(struct kvcursor *c, const struct kvcursor_place *p);
+
 /* The connection of the live socket. */
 void kvcursor_connected(struct kvcursor *c, msec now);
 void kvcursor_disconnected(struct kvcursor *c, msec now);

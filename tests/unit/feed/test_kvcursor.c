@@ -20,6 +20,7 @@
  *   e          its end
  *   t500       500 ms pass
  *   p7         the process began at 7, by its metrics
+ *   k          another process continues; K: it cannot, and begins anew
  *
  * Result: 5 or 5x: applied; C: all blocks are forgotten; C0: and the next batch is the first; a
  * state where it is new: off, synced, gap, replaying, degraded. */
@@ -138,6 +139,22 @@ static const struct story stories[] = {
 	{ "0 is not asked twice of a silent engine", "c b0 t1000 B l5 l6 t2000 l8 b7 r7 e",
 	  "gap replaying off 5 synced 6 gap replaying 7 8 synced",
 	  { .applied = 4, .replays = 2, .replayed = 1, .gaps = 1 } },
+	{ "another process continues", "c l0 l1 k c b1 l3 r1 r2 r3 e l4",
+	  "gap 0 synced 1 off gap replaying 2 3 synced 4",
+	  { .applied = 3, .replays = 1, .replayed = 2 }, .from_start = true },
+	{ "another process continues after a restart of the engine", "c l0 l1 k c b1 r1x b0 r0x r1x e",
+	  "gap 0 synced 1 off gap replaying C gap replaying 0x 1x synced",
+	  { .applied = 2, .replays = 2, .replayed = 2, .restarts = 1 }, .from_start = true },
+	{ "another process continues, too late", "c l0 l1 k c b1 r5 r6 e",
+	  "gap 0 synced 1 off gap replaying C 5 6 synced",
+	  { .applied = 2, .replays = 1, .replayed = 2, .lost = 3, .clears = 1 } },
+	{ "another process continues without a replay", "c l0 l1 k c l2 l3", "0 synced 1 off 2 synced 3",
+	  { .applied = 2 }, .no_replay = true, .from_start = true },
+	{ "another process cannot continue before the first batch", "c K", "gap off" },
+	{ "nor while batches are lost", "c l0 l5 K c l6", "0 synced 5 degraded off 6 synced",
+	  { .applied = 1 }, .no_replay = true },
+	{ "nor while the engine may be another", "c l0 d c K", "gap 0 synced off gap off",
+	  { .applied = 0 } },
 	{ "the largest sequences", "c l18446744073709551615 l18446744073709551614 l3",
 	  "18446744073709551614 synced C 3",
 	  { .applied = 2, .foreign = 1, .restarts = 1 }, .no_replay = true },
@@ -203,6 +220,19 @@ static void replay_from(struct kvcursor *c, const char *step, msec now)
 		kvcursor_replay_sent(c, now);
 }
 
+/* Put a new cursor in the place of <c>. */
+static void resume(struct kvcursor *c, bool can)
+{
+	struct kvcursor_place p;
+	struct kvcursor old = *c;
+
+	assert_int_equal(kvcursor_place(&old, &p), can);
+	kvcursor_fini(c);
+	kvcursor_init(c, old.o, old.calls, old.arg, old.key, old.store, old.rng);
+	if (can)
+		kvcursor_resume(c, &p);
+}
+
 static void take_step(struct kvcursor *c, const char *step, msec *now)
 {
 	struct kvframe f = frame_of(step);
@@ -214,6 +244,8 @@ static void take_step(struct kvcursor *c, const char *step, msec *now)
 	case 'u': kvcursor_live(c, &f, *now); break;
 	case 'b':
 	case 'f': replay_from(c, step, *now); break;
+	case 'k':
+	case 'K': resume(c, step[0] == 'k'); break;
 	case 'B': assert_false(kvcursor_replay_due(c, *now)); break;
 	case 'r':
 	case 'e': kvcursor_replay_frame(c, &f, *now); break;
