@@ -252,6 +252,10 @@ bench-crowd: all
 # the cells (engines, load) of public traces in which a published rule beats cost
 bench-cells: all
 	@python3 tests/bench/cells.py
+# cost with and without KV cache events, against oracles and published rules; TRACES, CELLS, SEEDS:
+# tests/bench/cells_events.py
+bench-cells-events: all
+	@python3 tests/bench/cells_events.py
 # kvroute and the installed routers under a live load; SMG=path, SGLANG=path, PEERS, SEEDS:
 # tests/bench/peers.py
 bench-peers: all tools
@@ -300,7 +304,7 @@ clean:
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
 .PHONY: clean
-.PHONY: bench $(addprefix bench-,index index-instructions sim crowd peers cells prompt hostile \
-	model attack path socket overload)
+.PHONY: bench $(addprefix bench-,index index-instructions sim crowd peers cells cells-events \
+	prompt hostile model attack path socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
