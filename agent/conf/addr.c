@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include "agent/conf/value.h"
-#include "agent/loop/engine_url.h"
+#include "agent/loop/engine_list.h"
 
 static int bad_address(char *why, size_t cap, const char *text)
 {
@@ -150,10 +150,12 @@ int conf_url_check(struct span text, char *why, size_t cap)
 }
 
 /* A name would have to be looked up, and ZeroMQ's other transports are of no use here. */
-int conf_endpoint_check(struct span text, bool bind, char *why, size_t cap)
+int conf_endpoint_check(struct span text, bool own, char *why, size_t cap)
 {
 	char full[ENGINE_URL_MAX + 1];
 
+	if (own && span_eq(text, SPAN(ENGINE_EVENTS_AUTO)))
+		return 0;
 	if (memmem(text.p, text.n, "{address}", 9) != NULL && !starts_with(text, "tcp://"))
 		return bad_address(why, cap, "has {address}, which only tcp:// may");
 	if (fill(&text, full, why, cap) != 0)
@@ -164,7 +166,7 @@ int conf_endpoint_check(struct span text, bool bind, char *why, size_t cap)
 	if (!starts_with(text, "tcp://"))
 		return bad_address(why, cap, "begins with neither tcp:// nor ipc://");
 	text = span_of(text.p + 6, text.n - 6);
-	if (starts_with(text, ":") || starts_with(text, "/") || (!bind && starts_with(text, "*")))
+	if (starts_with(text, ":") || starts_with(text, "/") || (!own && starts_with(text, "*")))
 		return bad_address(why, cap, "has no host");
 	if (starts_with(text, "unix@"))
 		return bad_address(why, cap, "is a path; write ipc:// before it");

@@ -1,6 +1,6 @@
 /* check_engine.c - rules between the keys of one engine. */
 #include "agent/conf/check_in.h"
-#include "agent/loop/engine_url.h"
+#include "agent/loop/engine_list.h"
 #include "agent/loop/kvsub.h"
 #include "agent/route/sources.h"
 
@@ -38,7 +38,7 @@ static void check_star(const struct engine_check *k)
 
 	for (int i = 0; i < ADDRESSES; i++)
 		if (address_of(k->e, i)[0] != '\0' && !engine_url_has_address(address_of(k->e, i)) &&
-		    place(k, keys[i], &at))
+		    (i != 1 || !engine_events_are_auto(k->e)) && place(k, keys[i], &at))
 			add(k, at, "%s: The name \"*\" stands for several servers, so this needs {address} in "
 			    "it.", keys[i]);
 }
@@ -73,6 +73,23 @@ static void check_ranks(const struct engine_check *k, const char *key, const cha
 	else if (engine_endpoint_port(text) + ranks - 1 > UINT16_MAX)
 		add(k, at, "%s: Rank %u would have port %u, and 65535 is the last; use a lower port.", key,
 		    ranks - 1, engine_endpoint_port(text) + ranks - 1);
+}
+
+/* The engine is asked at the host and port of its metrics. */
+static void check_auto(const struct engine_check *k)
+{
+	struct conf_mark at;
+
+	if (!engine_events_are_auto(k->e) ||
+	    !conf_error_place(k->given, conf_key_of("engines.events.endpoint"),
+		conf_key_of("engines.metrics"), &at))
+		return;
+	if (k->e->metrics[0] == '\0')
+		add(k, at, "engines.events.endpoint: auto asks the engine at the address of its metrics, so "
+		    "this needs engines.metrics beside it.");
+	else if (strncmp(k->e->metrics, "unix@", 5) == 0)
+		add(k, at, "engines.events.endpoint: auto takes the host from engines.metrics, and a unix "
+		    "socket has none; write the address.");
 }
 
 /* Engines that connect to an address of the agent share it. */
@@ -132,6 +149,7 @@ void conf_check_engine(struct conf_errors *es, const char *file, const struct co
 		check_ranks(&k, keys[1], e->events.endpoint);
 	if (e->events.replay[0] != '\0')
 		check_ranks(&k, keys[2], e->events.replay);
+	check_auto(&k);
 	check_bound(&k);
 	check_built(&k);
 }

@@ -364,7 +364,7 @@ const struct conf_key conf_keys[] = {
 	  .help = "HTTP address of its metrics; default path: /metrics; empty: they are not read." },
 	{ "engines.events.endpoint", TYPE_ENDPOINT, HOME_ENGINE,
 	  FIELD(struct engine_opts, events.endpoint), 0, ENGINE_URL_MAX, RELOAD, .optional = true,
-	  .help = "Where it publishes KV cache events, of rank 0; empty: they are not read." },
+	  .help = "Where it publishes KV cache events, rank 0; auto: it is asked; empty: not read." },
 	{ "engines.events.replay", TYPE_ENDPOINT, HOME_ENGINE,
 	  FIELD(struct engine_opts, events.replay), 0, ENGINE_URL_MAX, RELOAD,
 	  .help = "Where it replays lost events, of rank 0; empty: it does not." },

@@ -49,8 +49,8 @@ struct conf_key {
 	double min, max;
 	bool reload;
 	const char *const *words;	/* WORD, WORDS: ends with NULL */
-	/* ADDRS: unix@ addresses may end in "optional"; NAMES: "*" is allowed; ENDPOINT: an address to
-	 * bind, like tcp://0.0.0.0:5557, is allowed */
+	/* ADDRS: unix@ addresses may end in "optional"; NAMES: "*" is allowed; ENDPOINT: "auto" and an
+	 * address to bind, like tcp://0.0.0.0:5557, are allowed */
 	bool optional;
 	const char *help;
 };

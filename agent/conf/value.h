@@ -50,9 +50,9 @@ int conf_addr_check(struct span text, bool optional, char *why, size_t cap);
  * "{port}". Returns as above. */
 int conf_url_check(struct span text, char *why, size_t cap);
 
-/* Check "tcp://10.0.0.1:5557", "tcp://{address}:5557", "ipc:///run/x.sock". <bind>: or one to bind,
- * like "tcp://0.0.0.0:5557". Returns as above. */
-int conf_endpoint_check(struct span text, bool bind, char *why, size_t cap);
+/* Check "tcp://10.0.0.1:5557", "tcp://{address}:5557", "ipc:///run/x.sock". <own>: or "auto", or
+ * one to bind, like "tcp://0.0.0.0:5557". Returns as above. */
+int conf_endpoint_check(struct span text, bool own, char *why, size_t cap);
 
 /* Remove the word "optional" from the end of <text>. Returns true if it was there. */
 bool conf_addr_optional(struct span *text);

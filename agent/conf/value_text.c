@@ -195,7 +195,8 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 		break;
 	case TYPE_ENDPOINT:
 		snprintf(out, cap,
-		    "an address like tcp://127.0.0.1:5557 or tcp://{address}:5557, of %s", range);
+		    "an address like tcp://127.0.0.1:5557 or tcp://{address}:5557%s, of %s",
+		    k->optional ? ", or auto" : "", range);
 		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);

@@ -30,7 +30,7 @@ static void add_rank_ports(struct connect_ports *out, const char *text, uint32_t
 	if (text[0] == '\0')
 		return;
 	out->any = true;
-	out->every |= engine_url_has_port(text);
+	out->every |= engine_url_has_port(text) || strcmp(text, ENGINE_EVENTS_AUTO) == 0;
 	for (uint32_t r = 0; port > 0 && r < (ranks > 0 ? ranks : SOURCE_RANKS_MAX); r++)
 		if (port + r <= UINT16_MAX)
 			connect_ports_add(out, (uint16_t)(port + r));
@@ -70,8 +70,9 @@ int connect_ports_cover(
 			"all outgoing connections at the start; restart for that, all settings stay as they were.");
 	if (ports && want->every && !have->every)
 		return err_set(e,
-			"A reload cannot add the first {port} of engines: the sandbox was closed at the start to all "
-			"ports except those configured then; restart for that, all settings stay as they were.");
+			"A reload cannot add the first {port} or auto of engines: the sandbox was closed at the start "
+			"to all ports except those configured then; restart for that, all settings stay as they "
+			"were.");
 	if (ports && (port = first_missing(have, want)) != 0)
 		return err_set(e,
 			"A reload cannot add an engine or a stats socket at port %u: the sandbox was closed at the "

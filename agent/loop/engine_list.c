@@ -1,5 +1,6 @@
 /* Fills in the addresses of servers. */
 #include <arpa/inet.h>
+#include <stdio.h>
 
 #include "agent/loop/engine_list.h"
 
@@ -120,4 +121,62 @@ size_t engine_list_make(const struct engine_opts *conf, size_t n_conf,
 			out[n - 1] = one;
 	}
 	return n;
+}
+
+/* ---- what engines tell ------------------------------------------------------------------ */
+
+/* Write "tcp://<host of the metrics>:<port>". Returns -1 if the metrics have no host. */
+static int endpoint_beside(char out[ENGINE_URL_MAX + 1], const struct engine_opts *e, uint16_t port)
+{
+	struct span addr, path;
+	const char *colon;
+	int n;
+
+	engine_url_split(span_str(e->metrics), &addr, &path);
+	colon = memrchr(addr.p, ':', addr.n);
+	if (colon == NULL || strncmp(addr.p, "unix@", 5) == 0)
+		return -1;
+	n = snprintf(out, ENGINE_URL_MAX + 1, "tcp://%.*s:%u", (int)(colon - addr.p), addr.p, port);
+	return n > 0 && n <= ENGINE_URL_MAX ? 0 : -1;
+}
+
+static bool fill_auto(struct engine_opts *e, const struct server_info *i)
+{
+	struct engine_events_opts *v = &e->events;
+
+	if (i->port == 0 || endpoint_beside(v->endpoint, e, i->port) != 0)
+		return false;
+	if (v->replay[0] == '\0' && i->replay_port > 0)
+		endpoint_beside(v->replay, e, i->replay_port);
+	if (v->topic[0] == '\0')
+		memcpy(v->topic, i->topic, sizeof(i->topic));
+	if (v->ranks == 0)
+		v->ranks = i->ranks;
+	return true;
+}
+
+_Static_assert(sizeof(((struct server_info *)0)->topic) <=
+	       sizeof(((struct engine_events_opts *)0)->topic), "a topic may not fit");
+
+static bool ports_exist(const char *endpoint, uint32_t ranks)
+{
+	return engine_endpoint_port(endpoint) + ranks - 1 <= UINT16_MAX;
+}
+
+bool engine_events_fill(struct engine_opts *e, const struct engine_told *told)
+{
+	struct engine_events_opts *v = &e->events;
+
+	if (v->endpoint[0] == '\0')
+		return false;
+	if (engine_events_are_auto(e) && (told == NULL || !fill_auto(e, &told->info)))
+		return false;
+	if (v->ranks == 0 && told != NULL) {
+		if (!told->answered)
+			return false;
+		v->ranks = told->ranks;
+	}
+	if (v->ranks == 0)
+		v->ranks = 1;
+	return ports_exist(v->endpoint, v->ranks) && ports_exist(v->replay, v->ranks);
 }

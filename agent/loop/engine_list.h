@@ -15,6 +15,7 @@
 #define KVROUTE_LOOP_ENGINE_LIST_H
 
 #include "agent/feed/hastats.h"
+#include "agent/feed/server_info.h"
 #include "agent/loop/engine_url.h"
 #include "agent/loop/loop.h"
 
@@ -39,6 +40,25 @@ size_t engine_list_make(const struct engine_opts *conf, size_t n_conf,
 
 /* Returns true if an address in <conf> depends on a server of <pool>. */
 bool engine_list_needs(const struct engine_opts *conf, size_t n_conf, struct span pool);
+
+#define ENGINE_EVENTS_AUTO	"auto"	/* endpoint: the engine is asked for it */
+
+/* What an engine has told about itself. */
+struct engine_told {
+	bool answered;			/* or failed to: nothing more is to be expected soon */
+	uint32_t ranks;			/* by its metrics; 0: not told */
+	double started;			/* the same */
+	struct server_info info;	/* of /server_info */
+};
+
+static inline bool engine_events_are_auto(const struct engine_opts *e)
+{
+	return strcmp(e->events.endpoint, ENGINE_EVENTS_AUTO) == 0;
+}
+
+/* Set endpoint, replay, topic and ranks of <e>, as far as they are left to the engine, from what it
+ * has told; NULL: it is not polled. Returns false if its events cannot be read, or not yet. */
+bool engine_events_fill(struct engine_opts *e, const struct engine_told *told);
 
 /* Returns true if an address of <e> has a place-holder, or <e> stands for all servers of a pool. */
 bool engine_is_open(const struct engine_opts *e);

@@ -83,7 +83,7 @@ void loop_opts_free(struct loop_opts *o);	/* frees the array, not <o> */
 
 #define CONN_BYTES	2304	/* of a SPOP connection without its buffers */
 #define FEED_BYTES	8448	/* of a log feed, with its partial line */
-#define POLL_BYTES	9728	/* of a stats socket or an engine, with its partial answer */
+#define POLL_BYTES	10240	/* of a stats socket or an engine, with its partial answer */
 
 /* Returns the number of stats sockets and of engines whose metrics are polled: listed ones, or the
  * most there can be. */

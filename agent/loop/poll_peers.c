@@ -1,27 +1,14 @@
-/* Two kinds of peers with one state machine (poll_client_in.h): the answers of stats sockets and of
- * engines are parsed as they arrive and go to the core when they are complete. */
+/* The polls of stats sockets, and the lists of peers. Answers are parsed as they arrive, by one
+ * state machine (poll_client_in.h), and go to the core. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/feed/http_answer.h"
-#include "agent/feed/sgl_load.h"
 #include "agent/loop/count_in.h"
-#include "agent/loop/engine_url.h"
-#include "agent/loop/poll_peers_in.h"
+#include "agent/loop/poll_engine_in.h"
 #include "agent/os/clock.h"
 
-/* The part that stats sockets and engines share. */
-struct polled_peer {
-	struct list link;
-	struct poll_peers *peers;
-	struct poll_counters *count;
-	struct poll_client client;
-	bool wanted;		/* is in the list that is being applied */
-	enum { STATE_UNKNOWN, STATE_GOOD, STATE_BAD } state;	/* as logged */
-	usec began;
-	char why[160];		/* reason of the last invalid answer */
-};
+#define TOLD_S	0.05
 
 struct stats_poll {
 	struct polled_peer poll;
@@ -34,25 +21,9 @@ struct stats_poll {
 	bool warned;		/* that it shows no addresses */
 };
 
-struct engine_poll {
-	struct polled_peer poll;
-	struct engine_opts who;
-	char request[ADDR_MAX + ENGINE_URL_MAX + 128];
-	struct http_answer http;
-	bool is_loads;		/* SGLang's /v1/loads, in JSON; else metrics in text */
-	union {
-		struct metrics text;
-		struct sgl_loads_answer loads;
-	};
-};
+_Static_assert(sizeof(struct stats_poll) <= POLL_BYTES, "loop_budget() counts too little");
 
-_Static_assert(sizeof(struct engine_poll) <= POLL_BYTES && sizeof(struct stats_poll) <= POLL_BYTES,
-	       "loop_budget() counts too little");
-
-static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
+void polled_peer_set_bad(struct polled_peer *p, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -61,8 +32,7 @@ static void set_bad_reason(struct polled_peer *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Count the end of a request. Returns true if the state has changed, which is logged. */
-static bool count_end(struct polled_peer *p, const char *error)
+bool polled_peer_count_end(struct polled_peer *p, const char *error)
 {
 	bool changed = p->state != (error == NULL ? STATE_GOOD : STATE_BAD);
 
@@ -76,7 +46,7 @@ static bool count_end(struct polled_peer *p, const char *error)
 	return changed;
 }
 
-static void log_error(
+void polled_peer_log_error(
     struct log_line *ln, const struct polled_peer *p, const char *error, const char *effect)
 {
 	if (error != NULL) {
@@ -141,9 +111,9 @@ static enum poll_client_reply stats_feed(void *arg, const char *p, size_t n)
 	if (rc > 0)
 		return POLL_CLIENT_CLOSE;	/* HAProxy closes after each answer */
 	if (rc == 0)
-		set_bad_reason(&s->poll, "the answer was cut off");
+		polled_peer_set_bad(&s->poll, "the answer was cut off");
 	else
-		set_bad_reason(&s->poll, "%s%s%s%s", hastats_strerror((int)rc),
+		polled_peer_set_bad(&s->poll, "%s%s%s%s", hastats_strerror((int)rc),
 		    s->rows.said[0] ? ": " : "", s->rows.said,
 		    s->rows.missing ? s->rows.missing : "");
 	return POLL_CLIENT_BAD;
@@ -178,115 +148,17 @@ static void stats_ended(void *arg, const char *error)
 		warn_no_addresses(s);
 	if (s->poll.peers->addresses.changed)
 		make_engines(s->poll.peers);
-	if (!count_end(&s->poll, error) ||
+	if (!polled_peer_count_end(&s->poll, error) ||
 	    !log_begin(&ln, &s->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
 		       error != NULL ? "no answer from HAProxy stats socket" : "HAProxy stats socket answers"))
 		return;
 	log_text(&ln, "socket", s->socket);
-	log_error(&ln, &s->poll, error, "server load comes from request counts only");
-}
-
-/* ---- engines ---------------------------------------------------------------------------- */
-
-static void on_body(void *arg, const char *p, size_t n)
-{
-	struct engine_poll *e = arg;
-
-	if (e->http.status != 200)
-		return;
-	if (e->is_loads)
-		sgl_loads_answer_feed(&e->loads, p, n);
-	else
-		metrics_feed(&e->text, p, n);
-}
-
-static void engine_begin(void *arg)
-{
-	struct engine_poll *e = arg;
-
-	e->poll.began = clock_usec();
-	http_answer_init(&e->http, on_body, e);
-	if (e->is_loads)
-		sgl_loads_answer_init(&e->loads);
-	else
-		metrics_init(&e->text);
-}
-
-/* End the answer. Returns 0 and sets <r>, or -1 and sets the reason. */
-static int engine_answer_end(struct engine_poll *e, struct engine_report *r)
-{
-	struct engine_load l;
-	int rc;
-
-	if (e->is_loads) {
-		rc = sgl_loads_answer_end(&e->loads, &l);
-		*r = (struct engine_report){
-			.waiting = l.waiting, .running = l.running, .kv_used = l.kv_used, .capacity = l.capacity,
-		};
-		if (rc < 0)
-			set_bad_reason(&e->poll, "%s", sgl_load_strerror(rc));
-		return rc < 0 ? -1 : 0;
-	}
-	rc = metrics_end(&e->text, r);
-	count_add(&e->poll.count->items_bad, e->text.bad_lines);
-	if (rc < 0)
-		set_bad_reason(&e->poll, "%s", metrics_strerror(rc));
-	return rc < 0 ? -1 : 0;
-}
-
-static enum poll_client_reply engine_report(struct engine_poll *e)
-{
-	struct agent *a = e->poll.peers->agent;
-	struct engine_report r;
-	msec now = agent_msec(a);
-
-	if (e->http.status != 200) {
-		set_bad_reason(&e->poll, "HTTP status %d", e->http.status);
-		return POLL_CLIENT_BAD;
-	}
-	if (engine_answer_end(e, &r) < 0)
-		return POLL_CLIENT_BAD;
-	count_add(&e->poll.count->items, 1);
-	route_observe_engine(a->route, span_str(e->who.pool), span_str(e->who.name), &r, now,
-			     now + poll_client_holds_ms(&e->poll.client));
-	return e->http.keep ? POLL_CLIENT_KEEP : POLL_CLIENT_CLOSE;
-}
-
-static enum poll_client_reply engine_feed(void *arg, const char *p, size_t n)
-{
-	struct engine_poll *e = arg;
-	ssize_t rc = n > 0 ? http_answer_feed(&e->http, p, n) : http_answer_eof(&e->http);
-
-	count_add(&e->poll.count->bytes, n);
-	if (rc < 0) {
-		set_bad_reason(&e->poll, "%s", http_answer_strerror((int)rc));
-		return POLL_CLIENT_BAD;
-	}
-	if (rc == 0 && n > 0)
-		return POLL_CLIENT_MORE;
-	if ((size_t)rc < n)
-		e->http.keep = false;	/* more bytes than the answer has */
-	return engine_report(e);
-}
-
-static void engine_ended(void *arg, const char *error)
-{
-	struct engine_poll *e = arg;
-	struct log_line ln;
-
-	if (!count_end(&e->poll, error) ||
-	    !log_begin(&ln, &e->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
-		       error != NULL ? "no metrics from engine" : "engine metrics received"))
-		return;
-	log_text(&ln, "pool", e->who.pool);
-	log_text(&ln, "server", e->who.name);
-	log_text(&ln, "metrics", e->who.metrics);
-	log_error(&ln, &e->poll, error, "its queue and cache size are estimated");
+	polled_peer_log_error(&ln, &s->poll, error, "server load comes from request counts only");
 }
 
 /* ---- the lists -------------------------------------------------------------------------- */
 
-static void peer_start(struct poll_peers *p, struct polled_peer *one, struct list *in,
+void polled_peer_start(struct poll_peers *p, struct polled_peer *one, struct list *in,
     struct poll_counters *count, msec after)
 {
 	one->peers = p;
@@ -323,32 +195,7 @@ static void add_stats(struct poll_peers *p, const char *socket, msec after)
 	s->poll.client.begin = stats_begin;
 	s->poll.client.feed = stats_feed;
 	s->poll.client.ended = stats_ended;
-	peer_start(p, &s->poll, &p->stats, &p->stats_count, after);
-}
-
-static void add_engine(struct poll_peers *p, const struct engine_opts *who, msec after)
-{
-	struct engine_poll *en = mem_alloc(sizeof(*en));
-	struct engine_url t;
-	struct err e;
-
-	if (en == NULL || engine_url_parse(who->metrics, &t, &e) != 0) {
-		mem_free(en);
-		return;
-	}
-	en->who = *who;
-	en->is_loads = strstr(t.path, "/v1/loads") != NULL;
-	snprintf(en->request, sizeof(en->request),
-	    "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvroute/" KVROUTE_VERSION
-	    "\r\nAccept: %s\r\n\r\n",
-	    t.path, t.host, en->is_loads ? "application/json" : "text/plain;version=0.0.4");
-	en->poll.client.to = t.to;
-	en->poll.client.request = span_str(en->request);
-	en->poll.client.arg = en;
-	en->poll.client.begin = engine_begin;
-	en->poll.client.feed = engine_feed;
-	en->poll.client.ended = engine_ended;
-	peer_start(p, &en->poll, &p->engines, &p->engines_count, after);
+	polled_peer_start(p, &s->poll, &p->stats, &p->stats_count, after);
 }
 
 #define peer_of(l)	list_entry(l, struct polled_peer, link)
@@ -372,8 +219,10 @@ static bool find_engine(struct poll_peers *p, const struct engine_opts *who)
 		const struct engine_opts *e = &engine_of(l)->who;
 
 		if (strcmp(e->name, who->name) == 0 && strcmp(e->pool, who->pool) == 0 &&
-		    strcmp(e->metrics, who->metrics) == 0)
+		    strcmp(e->metrics, who->metrics) == 0) {
+			engine_poll_set(engine_of(l), who);
 			return peer_of(l)->wanted = true;
+		}
 	}
 	return false;
 }
@@ -425,11 +274,33 @@ static void apply_engines(struct poll_peers *p, const struct engine_opts *list, 
 	none_wanted(&p->engines);
 	for (size_t i = 0; i < n; i++)
 		if (list[i].metrics[0] != '\0' && !find_engine(p, &list[i]))
-			add_engine(p, &list[i], o->engine_interval_ms * (msec)i / (msec)n);
+			engine_poll_add(p, &list[i], o->engine_interval_ms * (msec)i / (msec)n);
 	forget_others(p, list, n);
 	apply_to_list(&p->engines, o->engine_interval_ms, o->engine_timeout_ms);
+}
+
+static const struct engine_told *told_by(const struct poll_peers *p, const struct engine_opts *who)
+{
+	for (struct list *l = p->engines.next; l != &p->engines; l = l->next) {
+		const struct engine_opts *e = &engine_of(l)->who;
+
+		if (strcmp(e->name, who->name) == 0 && strcmp(e->pool, who->pool) == 0)
+			return &engine_of(l)->told;
+	}
+	return NULL;
+}
+
+/* Tell the owner which events can be read. Without memory for an engine's polls, it has told
+ * nothing. */
+static void apply_events(struct poll_peers *p, struct engine_opts *list, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (engine_events_fill(&list[i], told_by(p, &list[i])))
+			list[kept++] = list[i];
 	if (p->on_engines != NULL)
-		p->on_engines(p->arg, list, n);
+		p->on_engines(p->arg, list, kept);
 }
 
 static void log_engines(struct poll_peers *p, size_t n)
@@ -454,6 +325,7 @@ static void make_engines(struct poll_peers *p)
 {
 	const struct poll_peers_opts *o = p->opts;
 	size_t cap = o->n_engines + p->addresses.n, n;
+	bool moved = p->addresses.changed;
 	struct engine_opts *list;
 
 	cap = cap < ENGINES_MAX ? cap : ENGINES_MAX;
@@ -462,9 +334,22 @@ static void make_engines(struct poll_peers *p)
 		return;
 	p->addresses.changed = false;
 	n = engine_list_make(o->engines, o->n_engines, p->addresses.servers, p->addresses.n, list, cap);
-	log_engines(p, n);
-	apply_engines(p, list, n < cap ? n : cap);
+	if (moved)
+		log_engines(p, n);
+	n = n < cap ? n : cap;
+	apply_engines(p, list, n);
+	apply_events(p, list, n);
 	mem_free(list);
+}
+
+static void on_told(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	make_engines(t->data);
+}
+
+void poll_peers_told(struct poll_peers *p)
+{
+	ev_timer_start(p->loop, &p->told);	/* nothing if it runs */
 }
 
 static void apply_stats(struct poll_peers *p)
@@ -517,6 +402,8 @@ void poll_peers_start(struct poll_peers *p, struct agent *a, struct ev_loop *loo
 {
 	p->agent = a;
 	p->loop = loop;
+	ev_timer_init(&p->told, on_told, TOLD_S, 0.);
+	p->told.data = p;
 	list_init(&p->stats);
 	list_init(&p->engines);
 }
@@ -527,6 +414,7 @@ void poll_peers_stop(struct poll_peers *p)
 		peer_free(peer_of(p->stats.next));
 	while (!list_empty(&p->engines))
 		peer_free(peer_of(p->engines.next));
+	ev_timer_stop(p->loop, &p->told);
 	server_addresses_free(&p->addresses);
 	mem_free(p->opts);
 	p->opts = NULL;

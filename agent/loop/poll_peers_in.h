@@ -40,6 +40,8 @@ struct poll_peers_opts *poll_peers_opts_new(const struct loop_opts *o);	/* NULL:
 struct poll_peers {
 	/* set by the owner; <list> is valid until the call returns */
 	void (*on_engines)(void *arg, const struct engine_opts *list, size_t n);
+	/* the process of <e> began at <started>, which differs from before */
+	void (*on_start)(void *arg, const struct engine_opts *e, double started);
 	void *arg;
 
 	struct agent *agent;
@@ -49,10 +51,15 @@ struct poll_peers {
 	struct poll_peers_opts *opts;	/* NULL: none applied yet */
 	struct server_addresses addresses;
 	uint32_t sockets;		/* numbers in use, a bit each */
+	ev_timer told;			/* runs while engines have told something that is not applied */
 };
 
 void poll_peers_start(struct poll_peers *p, struct agent *a, struct ev_loop *loop);
 void poll_peers_apply(struct poll_peers *p, struct poll_peers_opts *o);	/* takes <o> */
 void poll_peers_stop(struct poll_peers *p);
+
+/* An engine has told something else about its events: the list of engines is made anew soon, once
+ * for all that do so at about the same time. */
+void poll_peers_told(struct poll_peers *p);
 
 #endif

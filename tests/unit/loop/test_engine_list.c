@@ -149,6 +149,66 @@ static void pools_that_need_addresses(void **state)
 	assert_false(engine_list_needs(conf, N(conf), SPAN("")));
 }
 
+/* ---- what engines tell ------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	struct engine_opts e;
+	bool polled;
+	struct engine_told told;
+	const char *want;	/* NULL: not read */
+} fills[] = {
+	{ "no events", { .metrics = "10.0.0.1:8000" }, true, { .answered = true }, NULL },
+	{ "all is given", { .events = { "tcp://10.0.0.1:1", "tcp://10.0.0.1:9", "t", 3 } }, false, { 0 },
+	    "tcp://10.0.0.1:1 tcp://10.0.0.1:9 t 3" },
+	{ "one rank", { .events = { "tcp://10.0.0.1:1" } }, false, { 0 }, "tcp://10.0.0.1:1   1" },
+	{ "its metrics come first", { .events = { "tcp://10.0.0.1:1" } }, true, { 0 }, NULL },
+	{ "unless the ranks are given", { .events = { "tcp://10.0.0.1:1", "", "", 2 } }, true, { 0 },
+	    "tcp://10.0.0.1:1   2" },
+	{ "ranks by its metrics", { .events = { "tcp://10.0.0.1:1" } }, true,
+	    { .answered = true, .ranks = 4 }, "tcp://10.0.0.1:1   4" },
+	{ "metrics without ranks", { .events = { "tcp://10.0.0.1:1" } }, true, { .answered = true },
+	    "tcp://10.0.0.1:1   1" },
+	{ "more ranks than ports", { .events = { "tcp://10.0.0.1:65530" } }, true,
+	    { .answered = true, .ranks = 7 }, NULL },
+	{ "as many as ports", { .events = { "tcp://10.0.0.1:65530" } }, true,
+	    { .answered = true, .ranks = 6 }, "tcp://10.0.0.1:65530   6" },
+	{ "more than ports of the replay", { .events = { "tcp://10.0.0.1:1", "tcp://10.0.0.1:65535" } },
+	    true, { .answered = true, .ranks = 2 }, NULL },
+	{ "auto", { .metrics = "http://10.0.0.1:30000/metrics", .events = { "auto" } }, true,
+	    { .answered = true, .ranks = 4, .info = { 5557, 5600, 2, 64, "kv" } },
+	    "tcp://10.0.0.1:5557 tcp://10.0.0.1:5600 kv 2" },
+	{ "auto and own keys",
+	    { .metrics = "[fd00::1]:30000", .events = { "auto", "tcp://10.0.0.9:1", "x", 1 } }, true,
+	    { .answered = true, .info = { 5557, 5600, 2, 64, "kv" } },
+	    "tcp://[fd00::1]:5557 tcp://10.0.0.9:1 x 1" },
+	{ "auto, ranks by its metrics", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
+	    { .answered = true, .ranks = 4, .info = { 5557, 0, 0, 0, "" } }, "tcp://10.0.0.1:5557   4" },
+	{ "auto, and nothing is told", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
+	    { .answered = true }, NULL },
+	{ "auto, and it is not polled", { .metrics = "10.0.0.1:3", .events = { "auto" } }, false, { 0 },
+	    NULL },
+	{ "auto at a unix socket", { .metrics = "unix@/run/a:1", .events = { "auto" } }, true,
+	    { .answered = true, .info = { 5557, 0, 1, 0, "" } }, NULL },
+};
+
+static void what_engines_tell_is_filled_in(void **state)
+{
+	char text[600];
+
+	for (size_t i = 0; i < N(fills); i++) {
+		struct engine_opts e = fills[i].e;
+		bool read = engine_events_fill(&e, fills[i].polled ? &fills[i].told : NULL);
+
+		if (read != (fills[i].want != NULL))
+			fail_msg("%s: it is %sread", fills[i].name, read ? "" : "not ");
+		snprintf(text, sizeof(text), "%s %s %s %u", e.events.endpoint, e.events.replay,
+		    e.events.topic, e.events.ranks);
+		if (read && strcmp(text, fills[i].want) != 0)
+			fail_msg("%s: got %s", fills[i].name, text);
+	}
+}
+
 /* ---- the table of addresses ------------------------------------------------------------- */
 
 static struct server_addresses t;
@@ -337,6 +397,7 @@ int main(void)
 		cmocka_unit_test(beyond_the_room_they_are_counted),
 		cmocka_unit_test(an_address_too_long_is_left_out),
 		cmocka_unit_test(pools_that_need_addresses),
+		cmocka_unit_test(what_engines_tell_is_filled_in),
 		cmocka_unit_test_setup_teardown(servers_come_move_and_go, begin, finish),
 		cmocka_unit_test_setup_teardown(answers_that_are_cut_off_do_not_count, begin, finish),
 		cmocka_unit_test_setup_teardown(two_sockets_one_server, begin, finish),
