@@ -21,7 +21,8 @@ static const struct metric_column source_columns[] = {
 		"Stored events whose tokens are not exactly those of their blocks." },
 	{ "events_other_layers_total", COUNTER,
 		"Events of layers without full attention, which hold no whole prefix." },
-	{ "events_odd_size_total", COUNTER, "Stored events whose blocks are too large for a page." },
+	{ "events_odd_size_total", COUNTER,
+		"Stored events whose blocks are no whole blocks of their rank, or are too large for a page." },
 };
 
 _Static_assert(sizeof(source_columns) / sizeof(source_columns[0]) <= METRIC_VIEW_VALUES, "values");

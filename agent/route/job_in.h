@@ -16,6 +16,7 @@ struct job {
 	bool no_compare;		/* without the rules that are compared */
 	/* what the index says */
 	bool described;			/* <asks> is set */
+	bool isolated;			/* it must not learn from events what others have sent */
 	bool reported;			/* scratch->reported is of this prompt */
 	struct policy_prompt asks;	/* the prompt as rules see it */
 	struct grown_end end;		/* end of the prompt, for the next turn; .key 0: unknown */

@@ -73,6 +73,7 @@ static void take_back(struct route *r, struct job *j)
 
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
+	j->isolated = job_is_isolated(j);
 	claim = take_entry_back(r, j);
 	pthread_mutex_unlock(&r->lock);
 	if (claim != 0)

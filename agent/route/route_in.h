@@ -64,6 +64,7 @@ struct pool_route {
 	struct compare *compare;	/* under both locks: see compare_in.h */
 	struct problem_pool *problems;	/* attached.c; NULL: not needed yet */
 	uint16_t base_model;		/* adapter.c; index into the present options */
+	bool tenants;			/* a request had a tenant */
 	bool sweeping;			/* down to max_tree_size: server_room.c */
 	msec swept;
 	bool imbalanced;
@@ -120,6 +121,7 @@ struct route_scratch {
 	struct marks marks;
 	struct events_match reports;	/* .hits NULL: not needed so far */
 	uint32_t n_reports;		/* matches so far */
+	uint32_t report_sizes[SOURCE_SIZES];	/* page sizes of the last one; 0: none */
 	struct reported reported[SOURCES_MAX];
 	struct page_vec report_pages;
 	struct candidate candidates[SERVERS_MAX];

@@ -64,7 +64,6 @@ static uint64_t known_capacity(const struct server *s)
 	return by > CAPACITY_GUESS ? capacity : 0;
 }
 
-/* An eighth more than the events report may be on its way. */
 /* Return the size as configured or reported; 0: unknown. */
 static uint64_t said_capacity(const struct server *s)
 {
@@ -74,6 +73,7 @@ static uint64_t said_capacity(const struct server *s)
 	return by >= CAPACITY_REPORTED ? capacity : 0;
 }
 
+/* An eighth more than the events report may be on its way. */
 static uint64_t room_of(const struct route *r, const struct server *s, bool with_tree)
 {
 	uint64_t held = source_held_tokens(r, s) * 9 / 8, known = expected_capacity(s);

@@ -6,6 +6,7 @@
  *
  * Hybrid models publish the blocks of each group of layers. A group's kind of attention is learned
  * from its stored events, because removals do not name it. */
+#include "agent/base/mem.h"
 #include "agent/prompt/text.h"
 #include "agent/route/job_in.h"
 
@@ -20,6 +21,8 @@ struct applying {
 	struct source *s;
 	source_id id;
 	uint16_t rank;
+	uint32_t most_tokens;		/* of a block that was read */
+	uint32_t stored;		/* blocks on the device */
 	struct source_batch *out;
 };
 
@@ -51,30 +54,69 @@ static bool full_attention(struct source_rank *k, const struct kvevent *e)
 	return (k->full & bit) != 0 && (k->other & bit) == 0;
 }
 
-static bool note_page(struct sources *t, uint32_t page)
+/* ---- sizes of blocks ----------------------------------------------------------------------- */
+
+/* A publisher has one size at a time, so that it takes no more than one place from others. */
+bool source_use_page(struct sources *t, struct source *s, uint32_t page)
 {
-	for (unsigned i = 0; i < SOURCE_SIZES; i++) {
-		if (t->sizes[i] == page)
-			return true;
-		if (t->sizes[i] == 0) {
-			t->sizes[i] = page;
-			return true;
-		}
-	}
-	return false;
+	unsigned i, free = SOURCE_SIZES;
+
+	for (i = 0; s->page != 0 && i < SOURCE_SIZES; i++)
+		if (t->sizes[i] == s->page && --t->size_users[i] == 0)
+			t->sizes[i] = 0;
+	s->page = 0;
+	if (page == 0)
+		return true;
+	for (i = 0; i < SOURCE_SIZES && t->sizes[i] != page; i++)
+		if (t->sizes[i] == 0 && free == SOURCE_SIZES)
+			free = i;
+	if (i == SOURCE_SIZES && (i = free) == SOURCE_SIZES)
+		return false;
+	t->sizes[i] = page;
+	t->size_users[i]++;
+	s->page = page;
+	return true;
 }
 
 /* Return the tokens of a page of blocks of <block_size>: those of requests if blocks are whole
  * pages, else the block. Returns 0 if it can be no page. */
-static uint32_t page_of(struct sources *t, uint32_t block_size)
+static uint32_t page_of(const struct sources *t, uint32_t block_size)
 {
 	uint32_t page = block_size % t->token_page == 0 ? t->token_page : block_size;
 
 	if (block_size > sizeof(t->tokens) / sizeof(t->tokens[0]) || page > PROMPT_TOKEN_PAGE_MAX ||
-	    block_size / page > RUN_PAGES || !note_page(t, page))
+	    block_size / page > RUN_PAGES)
 		return 0;
 	return page;
 }
+
+/* Tell if the blocks of <e> show the size of all blocks of <k> better than those before. A block
+ * that is stored in part has a smaller size, and a chunk of several blocks in a slower tier has a
+ * larger one. */
+static bool size_is_better(const struct source_rank *k, const struct kvevent *e)
+{
+	bool device = tier_of(e) == EVENTS_DEVICE;
+
+	return device != k->by_device ? device : e->block_size > k->block_size;
+}
+
+/* Learn the size of blocks from <e>. Blocks of another size, which were parts, are dropped. */
+static void learn_size(struct applying *a, const struct kvevent *e)
+{
+	struct sources *t = &a->r->sources;
+	struct source_rank *k = &a->s->rank[a->rank];
+	uint32_t page = page_of(t, e->block_size);
+
+	if (k->block_size != 0 && k->block_size != e->block_size)
+		events_cleared(t->events, (server_id)a->id, a->rank);
+	k->block_size = e->block_size;
+	k->by_device = tier_of(e) == EVENTS_DEVICE;
+	if (k->by_device)
+		a->s->block_size = e->block_size;
+	k->odd_size = page == 0 || (page != a->s->page && !source_use_page(t, a->s, page));
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
 
 void source_root(const struct route *r, uint64_t cache_of, uint32_t page, uint64_t root[2])
 {
@@ -96,6 +138,12 @@ static void root_of(
 	source_root(a->r, cache, page, root);
 }
 
+static void skip_event(struct applying *a)
+{
+	a->out->skipped = true;
+	a->s->count.skipped++;
+}
+
 /* Read the next block: its handle, its page keys, and at the start of a prompt its salt. Returns
  * false if the event ends or is malformed. */
 static bool next_block(struct applying *a, struct kvevent *e, uint32_t page, bool first,
@@ -105,6 +153,8 @@ static bool next_block(struct applying *a, struct kvevent *e, uint32_t page, boo
 	struct kv_extra x = { 0 };
 	struct page_vec v = { .p = keys, .n = 0, .cap = e->block_size / page };
 
+	if (a->most_tokens < e->block_size)
+		a->most_tokens = e->block_size;
 	if (!kvevent_hash(&e->hashes, handle) ||
 	    !kvevent_tokens(&e->tokens, t->tokens, e->block_size) ||
 	    (e->extra.left > 0 && !kvevent_extra(&e->extra, e->lora_name, first, &x)))
@@ -118,6 +168,32 @@ static bool next_block(struct applying *a, struct kvevent *e, uint32_t page, boo
 	return true;
 }
 
+/* Store a run. While older blocks may be missing, a parent that is unknown is one of them, and is
+ * still in use: then the engine has not evicted all that was stored before its first event. */
+static void store_run(struct applying *a, const struct events_run *run)
+{
+	const struct events *ev = a->r->sources.events;
+	struct events_stats before, after;
+	uint32_t n;
+
+	if (a->s->from_start) {
+		n = events_stored(a->r->sources.events, run);
+	} else {
+		events_stats(ev, &before);
+		n = events_stored(a->r->sources.events, run);
+		events_stats(ev, &after);
+		if (after.parked + after.parked_dropped > before.parked + before.parked_dropped) {
+			a->s->stored = 0;
+			a->stored = 0;
+			a->out->stored += n;
+			return;
+		}
+	}
+	a->out->stored += n;
+	if (run->tier == EVENTS_DEVICE)
+		a->stored += n;
+}
+
 static void store_blocks(struct applying *a, struct kvevent *e, uint32_t page)
 {
 	uint64_t handles[RUN_BLOCKS], root[2];
@@ -128,26 +204,26 @@ static void store_blocks(struct applying *a, struct kvevent *e, uint32_t page)
 		.block_pages = e->block_size / page, .handles = handles, .keys = keys, .space = root,
 		.has_parent = e->has_parent, .parent = e->parent,
 	};
-	bool first = !e->has_parent;
+	bool first = !e->has_parent, good = true;
 
-	while (e->hashes.left > 0) {
+	while (good && e->hashes.left > 0) {
 		for (run.n = 0; run.n < RUN_BLOCKS && (run.n + 1) * run.block_pages <= RUN_PAGES &&
 		     e->hashes.left > 0; run.n++) {
-			if (!next_block(a, e, page, first, &handles[run.n],
-				keys + run.n * run.block_pages, &salt))
+			good = next_block(a, e, page, first, &handles[run.n],
+			    keys + run.n * run.block_pages, &salt);
+			if (!good)
 				break;
 			if (first)
 				root_of(a, e, salt, page, root);
 			first = false;
 		}
-		if (run.n == 0) {
-			a->out->skipped = true;
-			return;
-		}
-		a->out->stored += events_stored(a->r->sources.events, &run);
+		if (run.n > 0)
+			store_run(a, &run);
 		run.has_parent = true;
-		run.parent = handles[run.n - 1];
+		run.parent = run.n > 0 ? handles[run.n - 1] : 0;
 	}
+	if (!good)
+		skip_event(a);
 }
 
 /* Add a copy in another tier to blocks whose tokens were published before. */
@@ -170,7 +246,7 @@ static void store_copies(struct applying *a, struct kvevent *e)
 /* An event that says that blocks were found again stores none. */
 static void apply_stored(struct applying *a, struct kvevent *e)
 {
-	uint32_t page;
+	const struct source_rank *k = &a->s->rank[a->rank];
 
 	if (e->reused)
 		return;
@@ -183,16 +259,13 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 		a->s->count.not_dense++;
 		return;
 	}
-	if ((page = page_of(&a->r->sources, e->block_size)) == 0) {
+	a->s->tiers |= tier_of(e) != EVENTS_DEVICE;
+	if (size_is_better(k, e))
+		learn_size(a, e);
+	if (k->odd_size || e->block_size != k->block_size)
 		a->s->count.odd_size++;
-		a->s->odd_size = true;
-		return;
-	}
-	if (tier_of(e) == EVENTS_DEVICE)
-		a->s->block_size = e->block_size;
 	else
-		a->s->tiers = true;
-	store_blocks(a, e, page);
+		store_blocks(a, e, page_of(&a->r->sources, e->block_size));
 }
 
 static void apply_removed(struct applying *a, struct kvevent *e)
@@ -231,8 +304,7 @@ static void apply_event(struct applying *a, struct kvevent *e)
 		break;
 	case KVEVENT_UNKNOWN:
 	case KVEVENT_BAD:
-		a->out->skipped = true;
-		a->s->count.skipped++;
+		skip_event(a);
 		break;
 	}
 }
@@ -249,12 +321,14 @@ void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_b
 		out->events++;
 		apply_event(&a, &e);
 	}
+	mem_wipe(r->sources.tokens, a.most_tokens * sizeof(*r->sources.tokens));
+	source_sum_ranks(s);
 	s->count.batches++;
 	s->count.events += out->events;
 	s->count.stored += out->stored;
 	s->count.removed += out->removed;
 	if (s->good == s->ranks) {
-		s->stored += out->stored;
+		s->stored += a.stored;
 		s->removed += out->removed;
 	}
 	s->blocks = events_server_records(r->sources.events, (server_id)id);

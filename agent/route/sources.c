@@ -4,11 +4,12 @@
 
 /* ---- the blocks ---- */
 
-int sources_init(struct sources *t, uint32_t token_page)
+void sources_init(struct sources *t, uint32_t token_page)
 {
 	pthread_mutex_init(&t->lock, NULL);
 	t->token_page = token_page;
-	return 0;
+	t->sizes[0] = token_page;
+	t->size_users[0] = 1;		/* requests */
 }
 
 void sources_fini(struct sources *t)
@@ -105,8 +106,6 @@ static bool set_ranks(struct source *s, unsigned ranks)
 	return true;
 }
 
-static void sum_ranks(struct source *s);
-
 static source_id open_source(
     struct route *r, struct span pool, struct span server, unsigned ranks)
 {
@@ -123,7 +122,7 @@ static source_id open_source(
 		events_cleared(t->events, (server_id)id, (uint16_t)k);
 	if (!set_ranks(s, ranks))
 		return SOURCE_NONE;
-	sum_ranks(s);
+	source_sum_ranks(s);
 	if (s->server[0] == '\0') {
 		memcpy(s->pool, pool.p, pool.n);
 		s->pool[pool.n] = '\0';
@@ -162,6 +161,7 @@ void route_source_close(struct route *r, source_id id)
 	pthread_mutex_lock(&r->sources.lock);
 	link_server(r, id, 0);
 	events_drop_server(r->sources.events, (server_id)id);
+	source_use_page(&r->sources, s, 0);
 	mem_free(s->rank);
 	memset(s, 0, sizeof(*s));
 	pthread_mutex_unlock(&r->sources.lock);
@@ -175,16 +175,16 @@ static bool has_gap(const struct source_rank *k)
 	return k->state == KVCURSOR_GAP || k->state == KVCURSOR_REPLAYING;
 }
 
-/* Set what decisions read from the states of all ranks. */
-static void sum_ranks(struct source *s)
+void source_sum_ranks(struct source *s)
 {
-	bool from_start = s->n_ranks > 0, gap = false;
+	bool from_start = s->n_ranks > 0, gap = false, odd_size = false;
 	uint32_t good = 0;
 
 	for (unsigned i = 0; i < s->n_ranks; i++) {
 		good += s->rank[i].good;
 		gap |= s->rank[i].good && has_gap(&s->rank[i]);
 		from_start &= s->rank[i].from_start;
+		odd_size |= s->rank[i].odd_size;
 	}
 	if (good < s->n_ranks)
 		s->stored = s->removed = 0;
@@ -193,6 +193,7 @@ static void sum_ranks(struct source *s)
 	s->good = good;
 	s->ranks = s->n_ranks;
 	s->from_start = from_start;
+	s->odd_size = odd_size;
 }
 
 void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,
@@ -211,7 +212,7 @@ void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcur
 			k->good = state == KVCURSOR_SYNCED;
 		else if (k->good && s->gap_since == 0)
 			s->gap_since = now;
-		sum_ranks(s);
+		source_sum_ranks(s);
 	}
 	pthread_mutex_unlock(&t->lock);
 }
@@ -241,7 +242,7 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 			.state = s->rank[rank].state, .good = s->rank[rank].good, .from_start = from_start,
 		};
 		s->stored = s->removed = 0;
-		sum_ranks(s);
+		source_sum_ranks(s);
 		s->blocks = events_server_records(t->events, (server_id)id);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -265,8 +266,6 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
 	alone = s->n_ranks == 1;
 	if (rank < s->n_ranks)
 		source_apply(r, id, rank, &b, out);
-	if (out->cleared)
-		sum_ranks(s);
 	s->last_batch = now;
 	pthread_mutex_unlock(&t->lock);
 	if (out->cleared && alone)

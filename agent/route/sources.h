@@ -55,7 +55,9 @@ struct source_count {
 	uint64_t skipped;	/* events that are unknown or bad */
 	uint64_t not_dense;	/* stored events whose tokens are not those of their blocks */
 	uint64_t other_layers;	/* events of layers without full attention */
-	uint64_t odd_size;	/* stored events whose blocks are too large for a page */
+	/* stored events whose blocks have another size than those of their rank, or are too large for a
+	 * page */
+	uint64_t odd_size;
 };
 
 struct source_view {

@@ -23,14 +23,15 @@ struct source_rank {
 	bool good;			/* its events can be trusted; stays so at the start of a gap */
 	bool from_start;		/* every batch since the engine's first one was applied */
 	uint64_t full, other;		/* groups: bit per number */
+	uint32_t block_size;		/* tokens of its largest blocks; 0: none was stored */
+	bool by_device;			/* <block_size> is of blocks on the device */
+	bool odd_size;			/* no page can have the size of its blocks: none is stored */
 };
 
 struct source {
 	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];	/* server "": free */
 	struct source_rank *rank;	/* [n_ranks] */
 	unsigned n_ranks;
-	uint32_t page;			/* tokens of a page of its blocks; 0: no block was stored yet */
-	bool odd_size;			/* its blocks are larger than a page can be: none is stored */
 	bool tiers;			/* some blocks are not on the device */
 	uint32_t bound;			/* blocks of a rank, as the index was told; 0: none */
 	struct source_count count;
@@ -38,6 +39,8 @@ struct source {
 	_Atomic uint32_t good, ranks;	/* ranks whose events can be trusted; all */
 	_Atomic bool from_start;
 	_Atomic uint32_t block_size;	/* tokens; 0: unknown */
+	_Atomic uint32_t page;		/* tokens of a page of its blocks; 0: unknown */
+	_Atomic bool odd_size;		/* of some rank */
 	_Atomic uint64_t blocks;	/* stored at present */
 	_Atomic uint64_t stored;	/* blocks, since the events of all ranks are trusted */
 	_Atomic uint64_t removed;	/* the same */
@@ -68,16 +71,18 @@ struct sources {
 	pthread_mutex_t lock;
 	_Atomic(struct events *) events;	/* NULL: no source was ever opened */
 	_Atomic uint32_t n;			/* one more than the highest source in use */
-	_Atomic uint32_t sizes[SOURCE_SIZES];	/* page sizes; 0: free */
+	/* page sizes; 0: free. The first is that of requests */
+	_Atomic uint32_t sizes[SOURCE_SIZES];
+	uint32_t size_users[SOURCE_SIZES];	/* sources */
 	/* under the route's lock: */
 	struct onway *onway;			/* [ONWAY_PLACES]; NULL without <events> */
 	struct onway_end ended[ONWAY_ENDED];	/* at uid % ONWAY_ENDED */
 	struct source of[SOURCES_MAX];
 	uint32_t token_page;			/* ids in a page of requests */
-	uint32_t tokens[4096];			/* of the block that is decoded */
+	uint32_t tokens[4096];			/* of the block that is decoded; wiped after each batch */
 };
 
-int sources_init(struct sources *t, uint32_t token_page);
+void sources_init(struct sources *t, uint32_t token_page);
 void sources_fini(struct sources *t);
 
 /* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
@@ -85,6 +90,13 @@ bool sources_work(struct sources *t);
 
 /* Set the root of the chains of blocks. <cache_of>: space_cache_of(). */
 void source_root(const struct route *r, uint64_t cache_of, uint32_t page, uint64_t root[2]);
+
+/* Let the blocks of <s> have pages of <page> tokens; 0: none. Returns false, and leaves it without
+ * pages, if too many sizes are in use. sources.lock is held. */
+bool source_use_page(struct sources *t, struct source *s, uint32_t page);
+
+/* Set what decisions read from the states of all ranks. sources.lock is held. */
+void source_sum_ranks(struct source *s);
 
 /* Apply the events of <b>, for <rank>. sources.lock is held. */
 void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_batch *b,
@@ -99,6 +111,10 @@ struct reported {
 
 struct job;
 struct server;
+
+/* Tell if others share the pool with the tenant of <j> and must not be visible to it. Under the
+ * route's lock. */
+bool job_is_isolated(const struct job *j);
 
 /* Match the prompt of <j> with the blocks that engines report. Without a lock. */
 void job_match_events(struct route *r, struct job *j);

@@ -59,9 +59,11 @@ void job_match_events(struct route *r, struct job *j)
 		return;
 	s->n_reports++;
 	j->reported = true;
-	for (unsigned i = 0; i < SOURCE_SIZES && (page = r->sources.sizes[i]) != 0; i++) {
-		if ((keys = keys_of(r, j, page, &n)) == NULL)
+	for (unsigned i = 0; i < SOURCE_SIZES; i++) {
+		s->report_sizes[i] = 0;
+		if ((page = r->sources.sizes[i]) == 0 || (keys = keys_of(r, j, page, &n)) == NULL)
 			continue;
+		s->report_sizes[i] = page;
 		source_root(r, j->rq.cache_of, page, root);
 		events_match(ev, root, keys, n, &s->reports);
 		take_hits(s, page);
@@ -82,14 +84,14 @@ static uint64_t onway_key(uint64_t mark, const struct server *s)
 	return (mark ^ s->name_hash * 0x9e3779b97f4a7c15u) | 1;
 }
 
-/* Tell if the blocks of request <uid> may not be reported yet. */
-static bool still_due(const struct route *r, uint64_t uid, msec now)
+/* Tell if the blocks of request <uid> at <s> may not be reported yet. */
+static bool still_due(const struct route *r, uint64_t uid, const struct server *s, msec now)
 {
 	const struct onway_end *end = &r->sources.ended[uid % ONWAY_ENDED];
 	const struct ledger_entry *e = ledger_find(&r->ledger, uid);
 
 	if (e != NULL)
-		return !e->answered || now - e->answered_at <= ONWAY_GRACE_MS;
+		return e->server == s && (!e->answered || now - e->answered_at <= ONWAY_GRACE_MS);
 	return end->uid == uid && now - end->at <= ONWAY_GRACE_MS;
 }
 
@@ -110,7 +112,7 @@ static bool is_on_the_way(
 	if (i == 0)
 		return false;
 	w = onway_at(r, m->key[i - 1], s);
-	return w->key == onway_key(m->key[i - 1], s) && still_due(r, w->uid, j->rq.now);
+	return w->key == onway_key(m->key[i - 1], s) && still_due(r, w->uid, s, j->rq.now);
 }
 
 void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens)
@@ -136,15 +138,18 @@ static bool is_quiet(const struct source *src, const struct server *s, msec now)
 	       now - s->stores_due > SOURCE_QUIET_MS;
 }
 
-/* Tell if older events than the first one that came can be missing. An engine that has stored as
- * many blocks as its cache has room for since then has evicted all that was stored before. */
+/* Tell if no older event than the first one that came can be missing. An engine that has stored as
+ * many blocks as its cache has room for since then has evicted what was stored before, except
+ * blocks that are still in use: then new blocks follow unknown ones (source_events.c), or those
+ * reported are fewer than there is room for. */
 static bool is_complete(const struct source *src, const struct server *s)
 {
 	enum capacity_source by;
 	uint64_t capacity = server_capacity(s, &by);
 
 	return src->from_start ||
-	       (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity);
+	       (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity &&
+		   src->blocks * src->block_size >= capacity - capacity / 8);
 }
 
 static enum trust trust_of(const struct source *src, const struct server *s, msec now)
@@ -157,10 +162,40 @@ static enum trust trust_of(const struct source *src, const struct server *s, mse
 }
 
 /* An engine does not know tenants. If they are isolated, a tenant must not learn from <hit> or from
- * the choice of a server what others have sent, so its own requests bound what events add. */
-static bool is_isolated(const struct job *j)
+ * the choice of a server what others have sent, so its own requests bound what events add. Requests
+ * without a tenant are one more tenant if there are others. */
+bool job_is_isolated(const struct job *j)
 {
-	return j->rq.in.isolate_tenants && j->rq.tenant.n > 0;
+	if (!j->rq.in.isolate_tenants || j->pool_seen == NULL)
+		return false;
+	j->pool_seen->route->tenants |= j->rq.tenant.n > 0 || j->opts->n_tenants > 0;
+	return j->pool_seen->route->tenants;
+}
+
+/* Take as many tokens away that only <most> are left, of the slowest tiers first, because these are
+ * more likely to be those of longer prompts. */
+static void keep_most(struct expected *x, uint64_t reported, uint64_t most)
+{
+	uint64_t excess = reported > most ? reported - most : 0;
+
+	for (unsigned t = EVENTS_TIERS; t-- > 0;) {
+		uint64_t n = x->in_tier[t] < excess ? x->in_tier[t] : excess;
+
+		x->in_tier[t] -= n;
+		excess -= n;
+	}
+}
+
+/* Tell if the blocks of <src> were compared with the prompt. They were not if they cannot be
+ * stored, or if the ids of the prompt are not known in pages of their size. */
+static bool was_compared(const struct source *src, const struct route_scratch *s)
+{
+	uint32_t page = src->page;
+
+	for (unsigned i = 0; i < SOURCE_SIZES && !src->odd_size; i++)
+		if (page == 0 || s->report_sizes[i] == page)
+			return true;
+	return false;
 }
 
 /* Of a request on its way only the prompt counts: its answer was not compared with this prompt, and
@@ -170,7 +205,9 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
-	enum trust trust = j->reported && src != NULL ? trust_of(src, s, j->rq.now) : TRUST_NONE;
+	enum trust trust = j->reported && src != NULL && was_compared(src, j->scratch)
+	    ? trust_of(src, s, j->rq.now)
+	    : TRUST_NONE;
 	uint64_t tree = (uint64_t)(depth + grown) * j->rq.page_tokens;
 	uint64_t prompt = (uint64_t)depth * j->rq.page_tokens, reported = 0;
 
@@ -181,10 +218,13 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 		memcpy(out->in_tier, rep->in_tier, sizeof(out->in_tier));
 		for (unsigned t = 0; t < EVENTS_TIERS; t++)
 			reported += rep->in_tier[t];
-		out->rank = src->ranks > 1 ? rep->rank : -1;
 	}
-	if (is_isolated(j) && reported > tree)
+	if (j->isolated && reported > tree) {
+		keep_most(out, reported, tree);
 		reported = tree;
+	}
+	if (reported > 0 && src->ranks > 1)
+		out->rank = rep->rank;
 	out->block = src->block_size;
 	out->stored = reported;
 	if (trust == TRUST_PART) {
