@@ -143,6 +143,13 @@ static void note_ranks(struct engine_poll *e, const struct engine_report *r)
 		e->told.ranks = r->ranks;
 }
 
+/* The engine was restarted, or may have been. */
+static void ask_again(struct engine_poll *e)
+{
+	e->has_info = false;
+	e->info_at = 0;
+}
+
 static void note_start(struct engine_poll *e, const struct engine_report *r)
 {
 	struct poll_peers *p = e->poll.peers;
@@ -150,7 +157,7 @@ static void note_start(struct engine_poll *e, const struct engine_report *r)
 	if (r->started == 0 || r->started == e->told.started)
 		return;
 	if (e->told.started != 0)
-		e->has_info = false;
+		ask_again(e);
 	e->told.started = r->started;
 	if (p->on_start != NULL)
 		p->on_start(p->arg, &e->who, r->started);
@@ -221,7 +228,8 @@ static void engine_ended(void *arg, const char *error)
 	if (error != NULL) {
 		changed |= !e->told.answered;
 		e->told.answered = true;	/* nothing more is to be expected soon */
-		e->has_info = false;
+		if (e->asks != ASKS_INFO)
+			ask_again(e);
 	}
 	if ((e->asks != ASKS_INFO || error != NULL) && polled_peer_count_end(&e->poll, error))
 		log_state(e, error);
