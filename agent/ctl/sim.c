@@ -99,7 +99,7 @@ static void take_capacity(void *arg, const struct route_server_view *v)
 static int run_rule(const struct sim_args *a, const struct conf *conf, const struct sim_trace *t,
 		    struct sim_row *row)
 {
-	struct router_opts o = { .name = row->name, .facts = a->facts, .text = a->text,
+	struct router_opts o = { .name = row->name, .facts = a->facts, .loads = a->loads, .text = a->text,
 				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
 				 .seed = a->seed };
 	struct chooser c;

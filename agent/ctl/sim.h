@@ -26,6 +26,7 @@ struct sim_args {
 	bool json, servers, keep_stamps, own_capacity, own_text;
 	uint64_t capacity;
 	enum router_facts facts;
+	enum router_loads loads;
 	enum sim_text text;
 	size_t body_limit;
 	struct sim_opts engines;

@@ -22,6 +22,7 @@ static int usage(FILE *to, int status)
 		"  --load F           share of time the engines prefill under round robin; default 0.7\n"
 		"  --speed F          arrivals F times as fast as recorded, instead of --load\n"
 		"  --facts WHAT       reports that the router gets: first (default), end, none\n"
+		"  --engine-load WHAT  load that engines tell the router: none (default), answers, polls\n"
 		"  --events all|N     all engines, or the first N, publish KV cache events; bodies of token ids\n"
 		"  --events-delay MS  from the end of a step to the arrival of its events; default -5\n"
 		"  --events-lost F    share of the batches of events that are lost; default 0\n"
@@ -90,6 +91,19 @@ static bool parse_facts(const char *s, enum router_facts *f)
 	return true;
 }
 
+static bool parse_loads(const char *s, enum router_loads *l)
+{
+	if (strcmp(s, "none") == 0)
+		*l = ROUTER_LOADS_NONE;
+	else if (strcmp(s, "answers") == 0)
+		*l = ROUTER_LOADS_ANSWERS;
+	else if (strcmp(s, "polls") == 0)
+		*l = ROUTER_LOADS_POLLS;
+	else
+		return false;
+	return true;
+}
+
 static bool parse_profile(const char *s, struct engine_profile *p)
 {
 	const struct engine_profile *found = engine_profile_of(span_str(s));
@@ -146,6 +160,7 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 	case 'P': return parse_profile(s, &a->engines.profile);
 	case 'S': return parse_slow(s, &a->engines);
 	case 'F': return parse_facts(s, &a->facts);
+	case 'A': return parse_loads(s, &a->loads);
 	case 'E': return parse_publishers(s, a);
 	case 'D': return parse_delay(s, &a->engines.kv.delay_s);
 	case 'O': return parse_float(s, 0, 1, &a->engines.kv.lost);
@@ -188,6 +203,7 @@ static const struct option longs[] = {
 	{ "load", required_argument, NULL, 'l' },
 	{ "speed", required_argument, NULL, 's' },
 	{ "facts", required_argument, NULL, 'F' },
+	{ "engine-load", required_argument, NULL, 'A' },
 	{ "events", required_argument, NULL, 'E' },
 	{ "events-delay", required_argument, NULL, 'D' },
 	{ "events-lost", required_argument, NULL, 'O' },

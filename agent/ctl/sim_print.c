@@ -53,6 +53,8 @@ static void print_head(FILE *to, const struct sim_args *a, const char *what,
 		a->engines.n, a->engines.profile.name, MEAN(rows, a->seeds, haste), facts_name[a->facts]);
 	if (a->seeds > 1)
 		fprintf(to, ", %u seeds", a->seeds);
+	if (a->loads != ROUTER_LOADS_NONE)
+		fprintf(to, ", load by %s", a->loads == ROUTER_LOADS_POLLS ? "polls" : "answers");
 	if (a->engines.kv.publishers > 0)
 		fprintf(to, ", events of %u engines", a->engines.kv.publishers);
 	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s",

@@ -79,7 +79,8 @@ static struct engine_told told_of(int64_t waiting, int64_t running, double kv_us
 	part = waiting > 0 && all > 0 ? (double)waiting / all : 0;
 	return (struct engine_told){
 		.at = at, .until = until, .waiting = waiting, .running = running, .kv_used = kv_used,
-		.has_queue = waiting >= 0, .kv_beside = (part - 1) * (double)sent->kv_tokens,
+		.has_queue = waiting >= 0, .kv_waits = part * (double)sent->kv_tokens,
+		.kv_then = (double)sent->kv_tokens,
 	};
 }
 
@@ -124,7 +125,8 @@ static void add_told(struct engine_now *n, const struct engine_told *t, msec now
 		return;
 	n->kv_used = t->kv_used;
 	n->has_queue = t->has_queue;
-	n->kv_beside = t->kv_beside;
+	n->kv_waits = t->kv_waits;
+	n->kv_then = t->kv_then;
 }
 
 struct engine_now engine_now(const struct engine_seen *s, msec now)
@@ -141,11 +143,12 @@ struct engine_now engine_now(const struct engine_seen *s, msec now)
 
 uint64_t engine_kv_tokens(const struct engine_now *e, uint64_t kv_now, uint64_t room)
 {
-	double tokens = e->kv_used * (double)room + (double)kv_now + e->kv_beside;
+	double since = (double)kv_now - e->kv_then;
+	double tokens = e->kv_used * (double)room + e->kv_waits + (since > 0 ? since : 0);
 
 	if (room == 0 || e->kv_used < 0 || !e->has_queue)
 		return kv_now;
-	return tokens > 0 ? (uint64_t)tokens : 0;
+	return (uint64_t)tokens;
 }
 
 bool engine_has(const struct engine_seen *s, uint64_t adapter)

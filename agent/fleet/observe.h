@@ -65,10 +65,13 @@ struct watch_sum watch_sum(const struct watch *w, msec now);
  *      reported        used by running ones                 what will be used:
  *      |##########|                                         kv_used x room
  *                 |::::|  of those that waited then         + kv_then x waiting / requests
- *                      |+++|  sent since, without ended     + kv_now - kv_then
+ *                      |+++|  sent since                    + kv_now - kv_then, if positive
  *
  * kv_then and kv_now are our own sums of open prompts, then and now: an estimate that knows neither
- * generated tokens nor the requests of other clients. */
+ * generated tokens nor the requests of other clients. Requests that ended since are not subtracted,
+ * because some of those that we close had ended before the report. In simulations this does as well
+ * as our own sums where these are complete, and better where they are not (kvroutectl sim
+ * --engine-load). */
 
 /* The requests of a server that we know of, at the moment of a report. */
 struct engine_sent {
@@ -81,8 +84,9 @@ struct engine_told {
 	msec at, until;		/* it is of <at> and holds before <until>; 0: none */
 	int64_t waiting, running;	/* -1: not told */
 	double kv_used;		/* share of its cache, 0 .. 1; negative: not told */
-	bool has_queue;		/* <kv_beside> is known */
-	double kv_beside;	/* kv_then x waiting / requests - kv_then; at most 0 */
+	bool has_queue;		/* <waiting> was told, so <kv_waits> is known */
+	double kv_waits;	/* kv_then x waiting / requests */
+	double kv_then;
 };
 
 struct engine_seen {
@@ -114,7 +118,7 @@ struct engine_now {
 	int64_t waiting, running;	/* -1: not told */
 	double kv_used;		/* negative: not told */
 	bool has_queue;
-	double kv_beside;
+	double kv_waits, kv_then;
 	uint32_t foreign;
 };
 

@@ -15,6 +15,8 @@
 #define EVENT_BYTES	250		/* a token in an event stream */
 #define ENTRY_BYTES	48		/* of a load string, at most */
 #define NAME_BYTES	24
+#define POLL_MS		500		/* engine_feed.interval, and how long a report holds */
+#define POLL_HOLDS_MS	(3 * POLL_MS)
 #define EVENTS_MEMORY	((size_t)64 << 20)	/* if the options have none */
 
 struct router {
@@ -32,6 +34,8 @@ struct router {
 	} source[SIM_ENGINES_MAX];
 	struct buf payload;
 	struct router_heard heard;
+	const struct sim *sim;		/* NULL until the first request */
+	msec polled;
 };
 
 static msec msec_of(double now)
@@ -108,8 +112,48 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 	put_body(r, &q);
 	route_decide(r->route, r->scratch, &q, msec_of(now), &a);
 	j->pages = a.pages;
+	r->sim = f;
 	e = engine_of(a.server, f->opts->n);
 	return e >= 0 && f->up[e] ? e : -1;
+}
+
+/* ---- load of engines ---- */
+
+static double cache_use(const struct engine *e)
+{
+	return e->cache.cap > 0 ? (double)e->cache.used / e->cache.cap : 0;
+}
+
+/* An answer has ended: its engine tells what vLLM's load header does. */
+static void tell_load(struct router *r, const struct sim *f, int engine, double now)
+{
+	const struct engine *e = &f->engines[engine];
+	struct engine_load l = ENGINE_LOAD_NONE;
+	char name[NAME_BYTES];
+
+	l.waiting = e->n_waiting;
+	l.kv_used = cache_use(e);
+	route_observe_load(r->route, SPAN("sim"),
+	    span_of(name, (size_t)snprintf(name, sizeof(name), "s%d", engine)), &l, msec_of(now));
+}
+
+static void poll_engines(struct router *r, msec now)
+{
+	char name[NAME_BYTES];
+
+	r->polled = now;
+	for (unsigned i = 0; i < r->sim->opts->n; i++) {
+		const struct engine *e = &r->sim->engines[i];
+		struct engine_report er = {
+			.waiting = e->n_waiting, .running = (int64_t)e->n_prefill + e->n_decode,
+			.kv_used = cache_use(e), .capacity = (uint64_t)e->cache.cap * e->block,
+		};
+
+		if (r->sim->up[i])
+			route_observe_engine(r->route, SPAN("sim"),
+			    span_of(name, (size_t)snprintf(name, sizeof(name), "s%u", i)), &er, now,
+			    now + POLL_HOLDS_MS);
+	}
 }
 
 /* ---- what became of it ---- */
@@ -146,11 +190,14 @@ static void router_first(void *state, const struct sim *f, struct sim_job *j, do
 /* An error has a first byte too. */
 static void router_done(void *state, const struct sim *f, struct sim_job *j, double now)
 {
-	const struct router *r = state;
+	struct router *r = state;
 
 	if (j->failed && r->opts.facts == ROUTER_FIRST)
-		learn(state, j, FACT_FIRST, now);
-	learn(state, j, FACT_DONE, now);
+		learn(r, j, FACT_FIRST, now);
+	if (r->opts.facts != ROUTER_NONE)
+		learn(r, j, FACT_DONE, now);
+	if (r->opts.loads == ROUTER_LOADS_ANSWERS)
+		tell_load(r, f, j->engine, now);
 }
 
 /* ---- events of engines ---- */
@@ -201,6 +248,9 @@ static void router_tick(void *state, double now)
 {
 	struct router *r = state;
 
+	if (r->opts.loads == ROUTER_LOADS_POLLS && r->sim != NULL &&
+	    msec_of(now) - r->polled >= POLL_MS)
+		poll_engines(r, msec_of(now));
 	route_tick(r->route, msec_of(now));
 	while (route_work(r->route))
 		;
@@ -229,7 +279,7 @@ struct router *router_new(const struct router_opts *o, const struct sim_trace *t
 	*c = (struct chooser){ .name = o->name, .state = r, .pick = router_pick, .tick = router_tick };
 	if (o->facts == ROUTER_FIRST)
 		c->first = router_first;
-	if (o->facts != ROUTER_NONE)
+	if (o->facts != ROUTER_NONE || o->loads == ROUTER_LOADS_ANSWERS)
 		c->done = router_done;
 	if (o->events)
 		c->heard = router_hears;

@@ -1,5 +1,6 @@
 /* router.h - the measured chooser: the agent's own core. It gets bodies, load strings and facts as
- * from HAProxy, and nothing else but KV cache events as from the engines, if it is to hear them. */
+ * from HAProxy, and nothing else but KV cache events and load as from the engines, if it is to hear
+ * them. */
 #ifndef KVROUTE_SIM_ROUTER_H
 #define KVROUTE_SIM_ROUTER_H
 
@@ -13,11 +14,19 @@ enum router_facts {
 	ROUTER_NONE	/* nothing: load strings only */
 };
 
+/* How engines tell their load. */
+enum router_loads {
+	ROUTER_LOADS_NONE,
+	ROUTER_LOADS_ANSWERS,	/* queue and cache use, at the end of each answer */
+	ROUTER_LOADS_POLLS	/* twice a second, with running requests and the size of the cache */
+};
+
 struct router_opts {
 	const char *name;
 	struct route_opts route;	/* borrowed arrays */
 	enum router_facts facts;
 	enum sim_text text;
+	enum router_loads loads;
 	bool events;			/* it hears engines that publish; for SIM_TEXT_IDS */
 	size_t body_limit;		/* bytes of a body that HAProxy can pass; 0: all */
 	uint64_t seed;

@@ -336,6 +336,56 @@ static void events_tell_what_is_gone(void **state)
 }
 
 /* A turn of a loop comes when its answer has come, and not before. */
+/* Mean time to first token with load as the engines tell it. The router gets only ends. <capacity>:
+ * 0: unknown. */
+static double mean_with_loads(
+    const struct workload *w, uint32_t kv, uint64_t capacity, enum router_loads loads)
+{
+	struct router_opts ro = { .name = "rule", .facts = ROUTER_END, .text = SIM_TEXT_CHAT, .seed = 1,
+				  .loads = loads };
+	struct reference robin;
+	struct sim_result r;
+	struct sim_opts o;
+	struct chooser c;
+	struct router *x;
+	struct sim s;
+	struct err e;
+
+	options(&o, w, 8);
+	o.profile.kv_tokens = kv;
+	assert_int_equal(reference_init(&robin, &c, SPAN("roundrobin"), 1), 0);
+	assert_int_equal(sim_calibrate(&o, &w->trace, &c, 0.9, &o.haste, &e), 0);
+	route_defaults(&ro.route);
+	ro.route.index.max_bytes = 32u << 20;
+	ro.route.pool_default.capacity = capacity;
+	assert_non_null(x = router_new(&ro, &w->trace, &c));
+	if (sim_run(&s, &o, &w->trace, &c, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(sim_result(&s, w->trace.n / 10, w->trace.n, &r), 0);
+	sim_fini(&s);
+	router_free(x);
+	return r.ttft_mean;
+}
+
+/* Where caches are large nothing changes. Where they fill up and their size is unknown, an engine
+ * that reports its use is spared in time. */
+static void load_that_engines_tell(void **state)
+{
+	double none, answers, polls;
+	struct workload w;
+
+	make(&w, "agents", 2500, 8);
+	none = mean_with_loads(&w, 500000, 500000, ROUTER_LOADS_NONE);
+	assert_true(mean_with_loads(&w, 500000, 500000, ROUTER_LOADS_ANSWERS) == none);
+	assert_true(mean_with_loads(&w, 500000, 500000, ROUTER_LOADS_POLLS) == none);
+	none = mean_with_loads(&w, 120000, 0, ROUTER_LOADS_NONE);
+	answers = mean_with_loads(&w, 120000, 0, ROUTER_LOADS_ANSWERS);
+	polls = mean_with_loads(&w, 120000, 0, ROUTER_LOADS_POLLS);
+	if (answers > 0.9 * none || polls > 0.5 * none)
+		fail_msg("mean %.3f s without, %.3f by answers, %.3f by polls", none, answers, polls);
+	workload_free(&w);
+}
+
 static void a_loop_waits_for_its_answers(void **state)
 {
 	struct sim_opts o;
@@ -422,6 +472,7 @@ int main(void)
 		cmocka_unit_test(half_as_fast_gets_less),
 		cmocka_unit_test(worth_its_while),
 		cmocka_unit_test(events_tell_what_is_gone),
+		cmocka_unit_test(load_that_engines_tell),
 		cmocka_unit_test(a_loop_waits_for_its_answers),
 		cmocka_unit_test(a_crowd_is_spread),
 		cmocka_unit_test(a_crowd_that_waits_is_spread),
