@@ -43,7 +43,7 @@ struct request_env {
 	struct tenant_numbers tenants;	/* changes with <opts> */
 	struct agree agree;
 	struct density density;
-	/* Return the options of the model that <name> is a LoRA adapter of in <pool>; NULL: unknown.
+	/* Return the options of the model that <name> is a LoRA adapter of in <pool>; NULL: it is none.
 	 * May be NULL. */
 	const struct model_opts *(*adapter_base)(void *arg, struct span pool, struct span name);
 	void *adapter_arg;

@@ -4,7 +4,8 @@
  * and a separate cache. Their metrics name adapters that run, wait or are loaded (feed/metrics.h),
  * but not the base model. The base is the one model with a tokenizer that requests to this pool
  * have named; before any has, the only one in the options. If there are two, the base is unknown
- * until the option "models.adapters" names it.
+ * until the option "models.adapters" names it. Then the default options hold; prompts of ids still
+ * match only blocks of the adapter.
  *
  * An adapter stays known once it was named. It leaves the metrics when it has no requests, and then
  * its conversations must not change their space. So an engine can turn other names in its pool into
@@ -63,7 +64,7 @@ const struct model_opts *adapter_base(void *route, struct span pool, struct span
 	uint16_t base = 0;
 	struct pool *p;
 
-	if (name.n == 0 || o->n_models == 0 ||
+	if (name.n == 0 ||
 	    model_options_of(&r->requests.opts.models, name) != &o->model_default ||
 	    !is_noted(r, pool, name))
 		return NULL;
@@ -73,5 +74,5 @@ const struct model_opts *adapter_base(void *route, struct span pool, struct span
 	pthread_mutex_unlock(&r->lock);
 	if (base == 0)
 		base = only_base(o);
-	return base > 0 && base <= o->n_models ? &o->models[base - 1] : NULL;
+	return base > 0 && base <= o->n_models ? &o->models[base - 1] : &o->model_default;
 }

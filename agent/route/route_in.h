@@ -217,10 +217,10 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 
 /* An engine of <pool> has named the adapter <name>. */
 void adapter_note(struct route *r, struct span pool, struct span name);
-/* Return the options of the model that <name> is an adapter of, for request_env.adapter_base. That
- * is so if no entry of the options means <name>, an engine of the pool has named it as an adapter,
- * and the pool's requests, or the options, leave one model with a tokenizer. Otherwise NULL. Takes
- * the lock only if an engine has named it. */
+/* Return the options of the model that <name> is an adapter of, for request_env.adapter_base, if no
+ * entry of the options means <name> and an engine of the pool has named it as an adapter. These are
+ * the default options if the pool's requests, and the options, do not leave one model with a
+ * tokenizer. Otherwise NULL. Takes the lock only if an engine has named it. */
 const struct model_opts *adapter_base(void *route, struct span pool, struct span name);
 /* A request for <m> came to <p>. */
 void adapter_model_met(const struct route *r, struct pool *p, const struct model_opts *m);

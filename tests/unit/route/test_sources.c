@@ -210,6 +210,22 @@ static void an_isolated_tenant_gets_no_hits_by_the_prompts_of_others(void **stat
 	end(&s);
 }
 
+static void an_adapter_named_by_events_has_its_own_blocks(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	stores(&s, 40);
+	kv_stored(&s.k, &(struct kv_stored){ .first_handle = 1001, .blocks = 10, .block_size = BLOCK,
+		.first_token = 1000, .lora = "ad1" });
+	kv_publish(&s.w, &s.k, s.id, 0);
+	s.w.q.model = SPAN("ad1");
+	expect_pages(&s, "s1", 10);
+	s.w.q.model = SPAN("m");
+	expect_pages(&s, "s1", 40);
+	end(&s);
+}
+
 static void tenants_that_share_cache_see_the_engine_as_it_is(void **state)
 {
 	struct story s;
@@ -558,6 +574,7 @@ int main(void)
 		cmocka_unit_test(adapters_salts_and_images_separate_blocks),
 		cmocka_unit_test(a_salt_in_the_body_finds_its_blocks),
 		cmocka_unit_test(an_isolated_tenant_gets_no_hits_by_the_prompts_of_others),
+		cmocka_unit_test(an_adapter_named_by_events_has_its_own_blocks),
 		cmocka_unit_test(tenants_that_share_cache_see_the_engine_as_it_is),
 		cmocka_unit_test(a_tier_that_is_slow_counts_less),
 		cmocka_unit_test(the_rank_with_the_longest_part_is_named),
