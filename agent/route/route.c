@@ -422,10 +422,10 @@ static void match_prompt(struct route *r, struct job *j)
 
 	index_match(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages, &j->scratch->match);
 	marks_of(&j->scratch->marks, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages);
-	job_match_events(r, j);
 	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
 	job_ends(r, j);
+	job_match_events(r, j);
 	if (p == NULL)
 		return;
 	compare_match(compared(j), &p->route->rule_lock, &j->asks, j->rq.now, &j->scratch->compare);

@@ -116,7 +116,7 @@ struct server;
  * route's lock. */
 bool job_is_isolated(const struct job *j);
 
-/* Match the prompt of <j> with the blocks that engines report. Without a lock. */
+/* Match the prompt of <j> with the blocks that engines report, after job_ends(). Without a lock. */
 void job_match_events(struct route *r, struct job *j);
 
 /* What a server is expected to hold of the prompt. */

@@ -12,6 +12,7 @@
 
 #define ONWAY_GRACE_MS	100	/* events may come so much later than the first token */
 #define SENT_TRUST	0.9	/* of tokens that are not stored yet, for the cost */
+#define GROWN_LOOKUPS	64u	/* servers whose answers are looked up for a match */
 
 /* ---- the match ---- */
 
@@ -46,12 +47,51 @@ static const page_key *keys_of(const struct route *r, struct job *j, uint32_t pa
 	return s->report_pages.p;
 }
 
+/* Return the most pages that some server holds of answers to earlier turns. */
+static uint32_t grown_most(struct route *r, const struct job *j)
+{
+	const struct index_match *m = &j->scratch->match;
+	uint32_t most = 0, left = GROWN_LOOKUPS;
+	struct job_grown_at at;
+
+	for (uint32_t i = 0; i < m->n_bands; i++) {
+		for (unsigned w = 0; w < SERVERS_MAX / 64; w++) {
+			uint64_t bits = m->bands[i].servers.w[w];
+
+			for (; bits != 0 && left > 0; bits &= bits - 1, left--) {
+				const struct server *s = r->fleet.by_id[w * 64 + (unsigned)__builtin_ctzll(bits)];
+				uint32_t depth = m->bands[i].depth;
+				uint32_t end = s != NULL ? depth + job_grown_pages(r, j, s, depth, &at) : 0;
+
+				most = end > most ? end : most;
+			}
+		}
+	}
+	return most;
+}
+
+/* Return the pages that requests of the same tenant account for. */
+static uint32_t own_pages(struct route *r, const struct job *j)
+{
+	const struct index_match *m = &j->scratch->match;
+	uint32_t own = m->n_bands > 0 ? m->bands[0].depth : 0, grown = 0;
+
+	if (j->n_grown > 0) {
+		pthread_mutex_lock(&r->lock);
+		grown = grown_most(r, j);
+		pthread_mutex_unlock(&r->lock);
+	}
+	return grown > own ? grown : own;
+}
+
+/* An isolated tenant gets no more hits by events than by its own requests (job_expect). Here it
+ * matches no more pages either, because the time of the match would reveal what others have sent. */
 void job_match_events(struct route *r, struct job *j)
 {
 	struct events *ev = atomic_load_explicit(&r->sources.events, memory_order_acquire);
 	struct route_scratch *s = j->scratch;
 	const page_key *keys;
-	uint64_t root[2];
+	uint64_t root[2], most = UINT64_MAX;
 	uint32_t page, n;
 
 	if (ev == NULL || j->rq.mode != PROMPT_TOKENS || j->rq.front_unseen || j->rq.n_pages == 0 ||
@@ -59,13 +99,15 @@ void job_match_events(struct route *r, struct job *j)
 		return;
 	s->n_reports++;
 	j->reported = true;
+	if (j->isolated)
+		most = (uint64_t)own_pages(r, j) * j->rq.page;
 	for (unsigned i = 0; i < SOURCE_SIZES; i++) {
 		s->report_sizes[i] = 0;
 		if ((page = r->sources.sizes[i]) == 0 || (keys = keys_of(r, j, page, &n)) == NULL)
 			continue;
 		s->report_sizes[i] = page;
 		source_root(r, j->rq.cache_of, page, root);
-		events_match(ev, root, keys, n, &s->reports);
+		events_match(ev, root, keys, n < most / page ? n : (size_t)(most / page), &s->reports);
 		take_hits(s, page);
 	}
 }

@@ -243,6 +243,55 @@ static void requests_without_a_tenant_get_no_hits_by_prompts_of_tenants(void **s
 	end(&s);
 }
 
+static uint32_t matched(const struct story *s)
+{
+	const struct events_match *m = &s->w.s->reports;
+
+	return m->n_hits > 0 ? m->hits[0].pages : 0;
+}
+
+/* The time of a match depends on the pages that match. */
+static void no_more_pages_of_an_isolated_tenant_are_matched_than_it_has_sent(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	stores(&s, s.id, 1, 40, BLOCK);
+	pages_of(&s);
+	assert_int_equal(matched(&s), 40);
+	s.w.q.tenant = SPAN("a tenant");
+	pages_of(&s);
+	assert_int_equal(matched(&s), 0);
+	ids(&s.w.body, 10 * BLOCK);
+	send(&s.w, "taught");
+	served(&s.w, "taught");
+	s.w.now += 1000;
+	assert_int_equal(pages_of(&s), 10);
+	assert_int_equal(matched(&s), 10);
+	end(&s);
+}
+
+static void an_answer_counts_for_an_isolated_tenant_too(void **state)
+{
+	struct story s;
+	struct fact f;
+
+	begin(&s);
+	s.w.q.tenant = SPAN("a tenant");
+	ids(&s.w.body, 10 * BLOCK);
+	send(&s.w, "a");
+	tell_first(&s.w, "a", "s1", 200, "application/json");
+	f = served_fact("a");
+	f.output_tokens = 5 * BLOCK + 1;
+	route_learn(s.w.r, &f, s.w.now);
+	s.w.now += 1000;
+	stores(&s, s.id, 1, 15, BLOCK);
+	assert_int_equal(pages_of(&s), 15);
+	stores(&s, s.id, 1, 40, BLOCK);
+	assert_int_equal(pages_of(&s), 15);
+	end(&s);
+}
+
 static void an_isolated_tenant_does_not_learn_the_rank_of_what_others_sent(void **state)
 {
 	struct story s;
@@ -386,6 +435,8 @@ int main(void)
 		cmocka_unit_test(sizes_of_one_publisher_leave_room_for_those_of_others),
 		cmocka_unit_test(an_event_ends_at_its_first_bad_token),
 		cmocka_unit_test(requests_without_a_tenant_get_no_hits_by_prompts_of_tenants),
+		cmocka_unit_test(no_more_pages_of_an_isolated_tenant_are_matched_than_it_has_sent),
+		cmocka_unit_test(an_answer_counts_for_an_isolated_tenant_too),
 		cmocka_unit_test(an_isolated_tenant_does_not_learn_the_rank_of_what_others_sent),
 		cmocka_unit_test(slower_tiers_of_longer_prompts_cost_an_isolated_tenant_nothing),
 		cmocka_unit_test(a_request_that_was_sent_again_elsewhere_is_on_its_way_there_only),
