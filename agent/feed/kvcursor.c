@@ -72,7 +72,7 @@ static void pop_held(struct kvcursor *c)
 
 	c->store->used -= h->payload.n;
 	c->held_bytes -= h->payload.n;
-	mem_free((void *)h->payload.p);
+	mem_free_wiped((void *)h->payload.p, h->payload.n);
 	c->held_at = (c->held_at + 1) % c->held_room;
 	c->n_held--;
 }
@@ -99,7 +99,8 @@ static bool grow_held(struct kvcursor *c)
 	return true;
 }
 
-/* An empty payload is held as one byte, so that it is not NULL. */
+/* A payload has tokens of prompts, so it is wiped when it is freed. An empty one is held as one
+ * byte, so that it is not NULL. */
 static bool push_held(struct kvcursor *c, uint64_t sequence, struct span payload)
 {
 	char *copy;

@@ -215,6 +215,7 @@ static bool drop_cleared(struct route *r)
 	bool gone;
 
 	pthread_mutex_lock(&r->lock);
+	sources_clear_trees(r);
 	for (unsigned i = 0; i < SERVERS_MAX / 64 && id == SERVER_NONE; i++)
 		if (r->clearing[i] != 0)
 			id = (server_id)(i * 64 + (unsigned)__builtin_ctzll(r->clearing[i]));

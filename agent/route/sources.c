@@ -162,6 +162,7 @@ void route_source_close(struct route *r, source_id id)
 	link_server(r, id, 0);
 	events_drop_server(r->sources.events, (server_id)id);
 	source_use_page(&r->sources, s, 0);
+	atomic_fetch_and(&r->sources.cleared[id / 64], ~((uint64_t)1 << id % 64));
 	mem_free(s->rank);
 	memset(s, 0, sizeof(*s));
 	pthread_mutex_unlock(&r->sources.lock);
@@ -218,24 +219,34 @@ void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcur
 }
 
 /* The cache of the engine is empty: what the tree has of its server is dropped in steps by
- * route_work(). */
+ * route_work(). No lock is taken here, because a publisher may say it as often as it likes. */
 static void clear_tree(struct route *r, source_id id)
 {
-	struct server *s;
+	atomic_fetch_or(&r->sources.cleared[id / 64], (uint64_t)1 << id % 64);
+}
 
-	pthread_mutex_lock(&r->lock);
-	if ((s = source_server(r, id)) != NULL)
-		r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
-	pthread_mutex_unlock(&r->lock);
+void sources_clear_trees(struct route *r)
+{
+	for (unsigned i = 0; i < SOURCES_MAX / 64; i++) {
+		uint64_t bits = atomic_exchange(&r->sources.cleared[i], 0);
+
+		for (; bits != 0; bits &= bits - 1) {
+			struct server *s = source_server(r, i * 64 + (unsigned)__builtin_ctzll(bits));
+
+			if (s != NULL)
+				r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
+		}
+	}
 }
 
 void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start, msec now)
 {
 	struct sources *t = &r->sources;
 	struct source *s = &t->of[id];
-	bool all = s->n_ranks == 1;
+	bool all;
 
 	pthread_mutex_lock(&t->lock);
+	all = s->n_ranks == 1;
 	if (rank < s->n_ranks) {
 		events_cleared(t->events, (server_id)id, (uint16_t)rank);
 		s->rank[rank] = (struct source_rank){

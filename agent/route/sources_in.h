@@ -74,6 +74,7 @@ struct sources {
 	/* page sizes; 0: free. The first is that of requests */
 	_Atomic uint32_t sizes[SOURCE_SIZES];
 	uint32_t size_users[SOURCE_SIZES];	/* sources */
+	_Atomic uint64_t cleared[SOURCES_MAX / 64];	/* bit per source: sources_clear_trees() */
 	/* under the route's lock: */
 	struct onway *onway;			/* [ONWAY_PLACES]; NULL without <events> */
 	struct onway_end ended[ONWAY_ENDED];	/* at uid % ONWAY_ENDED */
@@ -84,6 +85,10 @@ struct sources {
 
 void sources_init(struct sources *t, uint32_t token_page);
 void sources_fini(struct sources *t);
+
+/* Let the trees of servers be dropped whose engines cleared their caches. Under the route's
+ * lock. */
+void sources_clear_trees(struct route *r);
 
 /* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
 bool sources_work(struct sources *t);

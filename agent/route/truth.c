@@ -54,15 +54,16 @@ static uint32_t grown_most(struct route *r, const struct job *j)
 	uint32_t most = 0, left = GROWN_LOOKUPS;
 	struct job_grown_at at;
 
-	for (uint32_t i = 0; i < m->n_bands; i++) {
+	for (uint32_t i = 0; i < m->n_bands && i < JOB_GROWN; i++) {
 		for (unsigned w = 0; w < SERVERS_MAX / 64; w++) {
 			uint64_t bits = m->bands[i].servers.w[w];
 
 			for (; bits != 0 && left > 0; bits &= bits - 1, left--) {
-				const struct server *s = r->fleet.by_id[w * 64 + (unsigned)__builtin_ctzll(bits)];
-				uint32_t depth = m->bands[i].depth;
-				uint32_t end = s != NULL ? depth + job_grown_pages(r, j, s, depth, &at) : 0;
+				unsigned id = w * 64 + (unsigned)__builtin_ctzll(bits);
+				uint32_t end = m->bands[i].depth;
 
+				if (r->fleet.by_id[id] != NULL)
+					end += job_grown_pages(r, j, r->fleet.by_id[id], end, &at);
 				most = end > most ? end : most;
 			}
 		}
@@ -84,8 +85,8 @@ static uint32_t own_pages(struct route *r, const struct job *j)
 	return grown > own ? grown : own;
 }
 
-/* An isolated tenant gets no more hits by events than by its own requests (job_expect). Here it
- * matches no more pages either, because the time of the match would reveal what others have sent. */
+/* An isolated tenant gets no more hits by events than by its own requests (job_expect). No more
+ * pages are matched for it either, because the time would reveal what others have sent. */
 void job_match_events(struct route *r, struct job *j)
 {
 	struct events *ev = atomic_load_explicit(&r->sources.events, memory_order_acquire);
@@ -107,7 +108,9 @@ void job_match_events(struct route *r, struct job *j)
 			continue;
 		s->report_sizes[i] = page;
 		source_root(r, j->rq.cache_of, page, root);
-		events_match(ev, root, keys, n < most / page ? n : (size_t)(most / page), &s->reports);
+		if (n > most / page)
+			n = (uint32_t)(most / page);
+		events_match(ev, root, keys, n, &s->reports);
 		take_hits(s, page);
 	}
 }

@@ -192,6 +192,44 @@ static void sizes_of_one_publisher_leave_room_for_those_of_others(void **state)
 	end(&s);
 }
 
+/* ---- clears -------------------------------------------------------------------------------- */
+
+static void a_clear_of_a_source_that_was_closed_does_not_reach_the_next_one(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	teach(&s);
+	route_source_close(s.w.r, s.id);
+	s.id = publisher(&s, "s2", true);
+	kv_cleared(&s.k);
+	kv_publish(&s.w, &s.k, s.id, 0);
+	route_source_close(s.w.r, s.id);
+	assert_int_equal(publisher(&s, "s1", false), s.id);
+	while (route_work(s.w.r))
+		;
+	assert_int_equal(pages_of(&s), 63);
+	end(&s);
+}
+
+static void a_clear_does_not_wait_for_the_lock_of_decisions(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	teach(&s);
+	pthread_mutex_lock(&s.w.r->lock);
+	kv_cleared(&s.k);
+	kv_publish(&s.w, &s.k, s.id, 0);
+	route_source_clear(s.w.r, s.id, 0, true, s.w.now);
+	pthread_mutex_unlock(&s.w.r->lock);
+	while (route_work(s.w.r))
+		;
+	route_source_close(s.w.r, s.id);
+	assert_int_equal(pages_of(&s), 0);
+	end(&s);
+}
+
 /* ---- malformed ----------------------------------------------------------------------------- */
 
 static void an_event_ends_at_its_first_bad_token(void **state)
@@ -433,6 +471,8 @@ int main(void)
 		cmocka_unit_test(chunks_of_a_slower_tier_do_not_keep_blocks_out),
 		cmocka_unit_test(a_page_size_is_free_again_when_its_publisher_is_closed),
 		cmocka_unit_test(sizes_of_one_publisher_leave_room_for_those_of_others),
+		cmocka_unit_test(a_clear_of_a_source_that_was_closed_does_not_reach_the_next_one),
+		cmocka_unit_test(a_clear_does_not_wait_for_the_lock_of_decisions),
 		cmocka_unit_test(an_event_ends_at_its_first_bad_token),
 		cmocka_unit_test(requests_without_a_tenant_get_no_hits_by_prompts_of_tenants),
 		cmocka_unit_test(no_more_pages_of_an_isolated_tenant_are_matched_than_it_has_sent),

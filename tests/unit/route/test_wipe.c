@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "agent/base/mem.h"
+#include "agent/feed/kvcursor.h"
 #include "tests/unit/route/tokens.h"
 
 #define SECRET	"Zebra7719Quagga"
@@ -268,10 +269,41 @@ static void in_token_mode(void **state)
 	assert_int_equal(n_live, 0);
 }
 
+static bool applies(void *arg, struct span payload, struct kvcursor_effect *out)
+{
+	return true;
+}
+
+static void in_batches_that_wait_for_a_replay(void **state)
+{
+	static const struct kvcursor_calls calls = { .apply = applies };
+	static const struct hash_key key = { { 1 } };
+	struct kvcursor_store store = { .max = 1 << 20 };
+	struct kvframe f = { .has_sequence = true, .payload = SPAN("  " SECRET) };
+	struct kvcursor_opts o;
+	struct kvcursor c;
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	kvcursor_defaults(&o);
+	o.replay = true;
+	kvcursor_init(&c, &o, &calls, NULL, &key, &store, &rng);
+	kvcursor_connected(&c, 1);
+	f.sequence = 5;
+	kvcursor_live(&c, &f, 1);
+	assert_int_equal(c.n_held, 1);
+	left_text = freed = 0;
+	looking = true;
+	kvcursor_fini(&c);
+	looking = false;
+	assert_true(freed > 0);
+	assert_int_equal(left_text, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(in_text_mode),
-		cmocka_unit_test(in_token_mode) };
+		cmocka_unit_test(in_token_mode), cmocka_unit_test(in_batches_that_wait_for_a_replay) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
