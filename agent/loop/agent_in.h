@@ -39,6 +39,7 @@ struct listeners {
 };
 
 struct worker;
+struct kvsub;
 
 struct agent {
 	struct route *route;
@@ -58,6 +59,7 @@ struct agent {
 	struct snapfile snapfile;
 	struct recfile recfile;
 	struct models models;	/* changed by the main thread */
+	struct kvsub *kvsub;	/* NULL: no engine publishes events */
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;
 	bool by_messages;	/* the core's time is <message_clock> */

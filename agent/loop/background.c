@@ -6,6 +6,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/background_in.h"
+#include "agent/loop/kvsub.h"
 #include "agent/loop/metrics_in.h"
 #include "agent/os/clock.h"
 
@@ -120,6 +121,24 @@ static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
+static void on_engines(void *arg, const struct engine_opts *list, size_t n)
+{
+	struct background *s = arg;
+
+	if (s->agent->kvsub != NULL && kvsub_apply_engines(s->agent->kvsub, list, n) != 0)
+		log_msg(&s->agent->log, LOG_WARN, LOG_MEMORY,
+		    "no memory for the list of engines with KV cache events; the old list stays");
+}
+
+static void on_engine_start(void *arg, const struct engine_opts *who, double start_s)
+{
+	struct background *s = arg;
+
+	if (s->agent->kvsub != NULL)
+		kvsub_process_start(
+		    s->agent->kvsub, span_str(who->pool), span_str(who->name), start_s);
+}
+
 static void on_peers_reload(struct ev_loop *loop, ev_async *e, int revents)
 {
 	struct background *s = e->data;
@@ -172,6 +191,9 @@ struct background *background_new(struct agent *a, const struct loop_opts *o, st
 	s->agent = a;
 	s->admin.render = render_metrics;
 	s->admin.arg = s;
+	s->peers.on_engines = on_engines;
+	s->peers.on_start = on_engine_start;
+	s->peers.arg = s;
 	ev_async_init(&s->stop, on_stop);
 	ev_async_start(s->loop, &s->stop);
 	ev_async_init(&s->reload, on_peers_reload);

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/loop/confine_in.h"
+#include "agent/os/libc_files.h"
 
 #define UNIX_PREFIX	"unix@"
 
@@ -58,7 +58,7 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 
 int confine_begin(struct agent *a, const struct loop_opts *o, const char *conf, struct err *e)
 {
-	tzset();	/* libc would open the time zone's file with the first local time */
+	libc_files_read();
 	if (identity_find(o->user, o->group, &a->identity, e) != 0)
 		return -1;
 	process_open(&a->files);

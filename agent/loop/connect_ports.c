@@ -29,6 +29,9 @@ static void add_rank_ports(struct connect_ports *out, const char *text, uint32_t
 
 	if (text[0] == '\0')
 		return;
+	out->events = true;
+	if (engine_endpoint_is_bound(text))
+		return;
 	out->any = true;
 	out->every |= engine_url_has_port(text) || strcmp(text, ENGINE_EVENTS_AUTO) == 0;
 	for (uint32_t r = 0; port > 0 && r < (ranks > 0 ? ranks : SOURCE_RANKS_MAX); r++)
@@ -68,6 +71,10 @@ int connect_ports_cover(
 		return err_set(e,
 			"A reload cannot add the first of stats_feed.sockets and engines: the sandbox was closed to "
 			"all outgoing connections at the start; restart for that, all settings stay as they were.");
+	if (want->events && !have->events)
+		return err_set(e,
+			"A reload cannot add the first engines.events: the sandbox was closed at the start to what "
+			"reading them needs; restart for that, all settings stay as they were.");
 	if (ports && want->every && !have->every)
 		return err_set(e,
 			"A reload cannot add the first {port} or auto of engines: the sandbox was closed at the start "

@@ -3,6 +3,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/loop/engine_list.h"
+#include "agent/loop/kvsub_in.h"
 #include "agent/loop/recfile_in.h"
 
 static void set_text(char *to, size_t cap, const char *text)
@@ -73,5 +74,6 @@ size_t loop_peers_most(const struct loop_opts *o)
 uint64_t loop_budget(const struct loop_opts *o)
 {
 	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES +
-	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers_most(o) * POLL_BYTES + recfile_budget(o);
+	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers_most(o) * POLL_BYTES +
+	    recfile_budget(o) + (kvsub_wanted(o) ? KVSUB_BUDGET : 0);
 }

@@ -17,9 +17,8 @@
 #define KVROUTE_LOOP_KVSUB_H
 
 #include "agent/loop/loop.h"
-#include "agent/os/addr.h"
 
-/* One server that publishes. Endpoints without "{address}"; ranks 0 counts as 1. */
+/* One server that publishes. Its endpoints are whole addresses; ranks 0 counts as 1. */
 struct event_source {
 	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];
 	struct engine_events_opts events;
@@ -28,27 +27,15 @@ struct event_source {
 /* Returns false if the program was built without libzmq. */
 bool kvsub_available(void);
 
-#define KVSUB_ADDRESS	"{address}"	/* stands for a host, in the configuration */
-
-struct kvsub_endpoint {
-	struct addr to;		/* not set if <any_host> */
-	uint16_t port;		/* of rank 0 */
-	bool bind;
-	bool any_host;		/* the host is KVSUB_ADDRESS */
-};
-
-/* Parse "tcp://127.0.0.1:5557", "tcp://[::1]:5557", "tcp://{address}:5557", or one to bind.
- * <ranks> is the number of ranks; the port of the last one must exist. Returns 0, or -1 with <e>, a
- * sentence that names <text>. */
-int kvsub_endpoint_parse(
-    const char *text, uint32_t ranks, struct kvsub_endpoint *out, struct err *e);
-
 struct kvsub;
 
 /* Read the <n> sources <s> from now on, and no others. A source that was read before, with the same
  * options, keeps its state. Copies <s>. Returns 0, or -1 if there is no memory: the old list stays.
  * From any thread. */
 int kvsub_apply(struct kvsub *k, const struct event_source *s, size_t n);
+
+/* The same with the engines of <list> that publish. */
+int kvsub_apply_engines(struct kvsub *k, const struct engine_opts *list, size_t n);
 
 /* The metrics of the server say that its process began at <start_s>, in seconds since 1970. Another
  * value than before: the engine was restarted. From any thread. */

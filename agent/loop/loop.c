@@ -16,6 +16,7 @@
 #include "agent/loop/agent_in.h"
 #include "agent/loop/background_in.h"
 #include "agent/loop/confine_in.h"
+#include "agent/loop/kvsub_in.h"
 #include "agent/loop/listen_warnings.h"
 #include "agent/loop/reload_in.h"
 #include "agent/loop/worker_in.h"
@@ -187,6 +188,8 @@ static int start_threads(struct agent *a, struct background *bg, struct err *e)
 	a->n_accepting = a->n_workers;
 	if (a->log_tcp.n == 0 && a->log_udp.n == 0)
 		route_without_feed(a->route);
+	if (a->kvsub != NULL && kvsub_start(a->kvsub, e) != 0)
+		return -1;
 	if (background_start(bg, e) != 0 || snapfile_start(&a->snapfile, e) != 0 ||
 	    recfile_start(&a->recfile, e) != 0)
 		return -1;
@@ -245,6 +248,7 @@ static void stop_threads(struct agent *a, struct background *bg)
 	for (i = 0; i < a->n_workers; i++)
 		worker_join(a->worker[i]);
 	background_stop(bg);
+	kvsub_stop(a->kvsub);
 	snapfile_stop(&a->snapfile);
 	recfile_stop(&a->recfile);
 }
@@ -254,6 +258,7 @@ static void agent_fini(struct agent *a, struct background *bg)
 	unsigned i;
 
 	background_free(bg);
+	kvsub_free(a->kvsub);
 	for (i = 0; i < a->n_workers; i++)
 		worker_free(a->worker[i]);
 	route_free(a->route);
@@ -344,7 +349,8 @@ static unsigned fds_least(const struct loop_opts *o)
 static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint64_t have = process_raise_fds();
-	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers_most(o) + FDS_BESIDE;
+	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers_most(o) + FDS_BESIDE +
+			kvsub_fds(o);
 	unsigned least = fds_least(o);
 	struct log_line ln;
 
@@ -414,6 +420,11 @@ static int bind_and_read_secrets(
 	return key_file_load(o->key_file, o->state_dir, &a->identity, key, kept, e);
 }
 
+static int make_kvsub(struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	return !kvsub_wanted(o) || (a->kvsub = kvsub_new(a, o, e)) != NULL ? 0 : -1;
+}
+
 static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
     const struct hash_key *key, bool kept, struct background **bg, struct err *e)
 {
@@ -423,7 +434,8 @@ static int make_all(struct agent *a, const struct loop_opts *o, const struct rou
 	if (agent_load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 &&
 	    restore_snapshot(a, o, kept, e) == 0 &&
 	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
-	    make_workers(a, thread_count(o), e) == 0 && (*bg = background_new(a, o, e)) != NULL)
+	    make_workers(a, thread_count(o), e) == 0 && make_kvsub(a, o, e) == 0 &&
+	    (*bg = background_new(a, o, e)) != NULL)
 		rc = 0;
 	route_opts_free(&own);
 	return rc;

@@ -335,6 +335,7 @@ void metrics_write(const struct metrics_from *from, struct buf *t)
 	metrics_write_core(t, from->agent->route);
 	metrics_write_servers(t, from->agent);
 	metrics_write_sources(t, from->agent);
+	metrics_write_kvsub(t, from->agent);
 	metrics_write_pools(t, from->agent->route);
 	write_threads(t, from->agent);
 	METRIC_TABLE(t, logrx_rows, from->logrx);

@@ -53,6 +53,7 @@ void sandbox_no_core(struct sandbox *s);
 struct connect_ports {
 	bool any;		/* to unix sockets and to the TCP ports below */
 	bool every;		/* to all TCP ports */
+	bool events;		/* libzmq makes some of them, with threads of its own */
 	uint64_t bits[(UINT16_MAX + 1) / 64];	/* port p: bit p % 64 of word p / 64 */
 };
 

@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -105,6 +106,20 @@ static const struct rule connecting[] = {
 	CALL2(socket, IS(0, AF_INET), IS(1, STREAM)), CALL2(socket, IS(0, AF_INET6), IS(1, STREAM)),
 	CALL2(socket, IS(0, AF_UNIX), IS(1, STREAM)),
 	CALL(connect),
+};
+
+/* For KV cache events: what libzmq calls beyond the calls above, when its threads begin, for the
+ * mailbox of a socket, and for a connection. */
+#define ZMQ_STREAM	(SOCK_STREAM | SOCK_CLOEXEC)
+
+static const struct rule events[] = {
+	CALL(sched_getparam), CALL(sched_getscheduler), CALL1(sched_setscheduler, IS(1, SCHED_OTHER)),
+	CALL1(eventfd2, IS(1, EFD_CLOEXEC)),
+	CALL2(socket, IS(0, AF_INET), IS(1, ZMQ_STREAM)),
+	CALL2(socket, IS(0, AF_INET6), IS(1, ZMQ_STREAM)),
+	CALL2(socket, IS(0, AF_UNIX), IS(1, ZMQ_STREAM)),
+	CALL(connect), OPTION(IPPROTO_IPV6, IPV6_V6ONLY),
+	CALL2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_ERROR)), CALL(getsockname), CALL(getpeername),
 };
 
 static const struct rule opening[] = {
@@ -249,10 +264,11 @@ int sandbox_seccomp(const struct sandbox_opts *o)
 		LIST(serving),
 		{ opener, o->opener >= 0 },
 		{ connecting, o->out->any ? sizeof(connecting) / sizeof(connecting[0]) : 0 },
+		{ events, o->out->events ? sizeof(events) / sizeof(events[0]) : 0 },
 	};
 	int rc;
 
-	if (o->out->any && o->n_datagrams > 0 &&
+	if ((o->out->any || o->out->events) && o->n_datagrams > 0 &&
 	    (rc = keep_unconnected(o->datagrams, o->n_datagrams)) != 0)
 		return rc;
 	return load_filter(l, sizeof(l) / sizeof(l[0]));

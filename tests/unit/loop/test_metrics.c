@@ -11,6 +11,7 @@
 
 #include "agent/base/mem.h"
 #include "agent/events/events.h"
+#include "agent/loop/kvsub_in.h"
 #include "agent/loop/metrics_in.h"
 #include "agent/loop/worker_in.h"
 #include "agent/route/sources.h"
@@ -56,6 +57,16 @@ void route_each_source(
 
 		fn(arg, &v);
 	}
+}
+
+void kvsub_each(struct kvsub *k, kvsub_fn *fn, void *arg)
+{
+	const struct kvsub_figures f = {
+		.worst = KVCURSOR_DEGRADED, .ranks = 2, .lag_s = 0.25, .lost = 3
+	};
+	const struct event_source who = { .pool = "chat", .server = "s1" };
+
+	fn(arg, &who, &f);
 }
 
 void route_each_server(struct route *r, msec now,
@@ -150,6 +161,7 @@ static char *render(void)
 {
 	static struct worker w[2];
 	static struct agent a;
+	static struct kvsub events;
 	struct logrx_counters logrx = { .lines = 5, .lines_bad = 6 };
 	struct admin_counters admin = { .requests = 7 };
 	struct poll_counters stats = { .peers = 2, .answered = 8 }, engines = { .peers = 4, .bad = 9 };
@@ -171,6 +183,7 @@ static char *render(void)
 		w[i].socks_count.open = 30 + (unsigned)i;
 	}
 	a.n_workers = 2;
+	a.kvsub = &events;
 	a.ready = true;
 	a.started = 1700000000;
 	buf_start(&t, 8u << 20);
@@ -217,6 +230,9 @@ static void figures(void **state)
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
 	has_line(s, "kvroute_events_index_records 515");
+	has_line(s, "kvroute_events_state{pool=\"chat\",server=\"s1\"} 4");
+	has_line(s, "kvroute_events_lag_seconds{pool=\"chat\",server=\"s1\"} 0.25");
+	has_line(s, "kvroute_events_lost_batches_total{pool=\"chat\",server=\"s1\"} 3");
 	has_line(s, "kvroute_events_blocks{pool=\"chat\",server=\"s1\"} 4321");
 	has_line(s, "kvroute_pool_mode{pool=\"chat\",mode=\"shadow\"} 1");
 	has_line(s, "kvroute_model_mode{model=\"acme/\\\"chat\\\"\",mode=\"mixed\"} 1");
