@@ -176,7 +176,7 @@ $(B)/tests/bench/%: $(B)/tests/bench/%.o $(call libs,$(uses_conf))
 
 BENCH_INDEX := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/bench/index/*.c)))
 $(B)/tests/bench/bench_index: $(BENCH_INDEX)
-$(B)/tests/bench/bench_events: $(lib_events)
+$(B)/tests/bench/bench_events: $(lib_events) $(B)/tests/bench/events/fleet.o
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
 b := $(B)/tests/bench
 $(b)/bench_index.o $(b)/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
@@ -230,6 +230,9 @@ bench: $(BENCH)
 # whole workloads, as files in build/bench/ that other programs can read: tests/bench/index.sh
 bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
+# the index of events under churn, with 1000 servers too; takes some minutes
+bench-events: $(B)/tests/bench/bench_events
+	@$< large
 # the rules against simulated engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
@@ -304,7 +307,7 @@ clean:
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
 .PHONY: clean
-.PHONY: bench $(addprefix bench-,index index-instructions sim crowd peers cells cells-events \
-	prompt hostile model attack path socket overload)
+.PHONY: bench $(addprefix bench-,index index-instructions events sim crowd peers cells \
+	cells-events prompt hostile model attack path socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -7,7 +7,7 @@
  * started before sees that the number was given out after its start, and skips it. */
 #include "agent/events/events_in.h"
 
-#define ROOM	16u		/* records that are removed when there is no room for one */
+#define REAP	1024u		/* records that are removed at a time when there is no free holder */
 
 static void queue_push(struct events *ev, struct queue *q, uint32_t holder)
 {
@@ -46,7 +46,7 @@ uint32_t holder_get(struct events *ev, server_id server, uint16_t rank)
 
 	if (s != NO_HOLDER || server >= SERVERS_MAX)
 		return s;
-	while (ev->free_holders.first == NO_HOLDER && holder_reap(ev, ROOM))
+	while (ev->free_holders.first == NO_HOLDER && holder_reap(ev, REAP))
 		;
 	s = queue_pop(ev, &ev->free_holders);
 	if (s == NO_HOLDER)
@@ -93,7 +93,7 @@ bool holder_size(struct events *ev, uint32_t holder, uint32_t block_pages)
 	if (src->size != 0 &&
 	    atomic_load_explicit(&ev->sizes[src->size - 1], memory_order_relaxed) == block_pages)
 		return true;
-	if (src->n > 0 || src->n_parked > 0)
+	if (src->map.n > 0 || src->n_parked > 0)
 		return false;
 	size_leave(ev, src);
 	for (i = 0; i < EVENTS_SIZES_MAX; i++) {
@@ -123,103 +123,83 @@ void holder_clear(struct events *ev, uint32_t holder)
 	for (p = &ev->of_server[src->server]; *p != holder; p = &ev->holders[*p].next)
 		;
 	*p = src->next;
-	ev->server_recs[src->server] -= src->n;
+	ev->server_recs[src->server] -= src->map.n;
 	src->used = false;
+	src->reaped = 0;
 	park_forget(ev, holder);
 	queue_push(ev, &ev->dying, holder);
 	COUNT(ev, holders, -1);
 }
 
-void rec_drop(struct events *ev, rec_ref ref)
+/* Remove the record of a cleared holder. The first one of a run removes all its blocks there, so
+ * for later ones the run may be gone, or be used for other blocks: neither has this holder. */
+static void reap_slot(struct events *ev, uint32_t holder, struct slot s)
 {
-	held_update(ev, ref, 0);
-	map_remove(ev, ref);
+	uint64_t word = OWN(&s.line->word[s.i]);
+
+	if (WORD_TIERS(word) == 0)
+		extras_put(ev, &ev->copies, extra_key(ev, word & WORD_HASH, holder), 0);
+	pen_drop_all(ev, holder, OWN(&s.line->run[s.i]));
+	handles_remove(ev, &ev->holders[holder].map, s);
+	holder_count(ev, holder, -1);
+}
+
+static void ask_runs(const struct events *ev, const struct handles *map, uint32_t line)
+{
+	const struct slots *l;
+	unsigned i;
+
+	if (line >= map->n_lines)
+		return;
+	l = handles_line(ev, map, line);
+	for (i = 0; i < LINE_SLOTS; i++)
+		if (OWN(&l->run[i]) != 0)
+			__builtin_prefetch(run_at(ev, OWN(&l->run[i])), 1);
 }
 
 bool holder_reap(struct events *ev, uint32_t work)
 {
-	while (ev->dying.first != NO_HOLDER) {
-		struct holder *src = &ev->holders[ev->dying.first];
+	struct slot s;
 
-		for (; src->n > 0; work--) {
-			if (work == 0)
-				return true;
-			rec_drop(ev, src->oldest);
+	while (ev->dying.first != NO_HOLDER) {
+		uint32_t holder = ev->dying.first;
+		struct holder *src = &ev->holders[holder];
+
+		for (; src->map.n > 0; src->reaped++) {
+			ask_runs(ev, &src->map, src->reaped + 4);
+			s.line = handles_line(ev, &src->map, src->reaped);
+			for (s.i = 0; s.i < LINE_SLOTS; s.i++) {
+				if (OWN(&s.line->run[s.i]) == 0)
+					continue;
+				if (work-- == 0)
+					return true;
+				reap_slot(ev, holder, s);
+			}
 		}
+		handles_free(ev, &src->map);
 		queue_push(ev, &ev->free_holders, queue_pop(ev, &ev->dying));
 	}
 	return false;
-}
-
-static uint32_t largest_holder(const struct events *ev)
-{
-	uint32_t i, s, best = 0, found = NO_HOLDER;
-	server_id server = 0;
-
-	for (i = 0; i < ev->servers_end; i++) {
-		if (ev->server_recs[i] > best) {
-			best = ev->server_recs[i];
-			server = (server_id)i;
-		}
-	}
-	for (s = best > 0 ? ev->of_server[server] : NO_HOLDER; s != NO_HOLDER; s = ev->holders[s].next)
-		if (found == NO_HOLDER || ev->holders[s].n > ev->holders[found].n ||
-		    (ev->holders[s].n == ev->holders[found].n && ev->holders[s].rank < ev->holders[found].rank))
-			found = s;
-	return found;
-}
-
-void room_for_one(struct events *ev)
-{
-	uint32_t s, i;
-
-	if (ev->n_recs < ev->max_recs)
-		return;
-	holder_reap(ev, ROOM);
-	if (ev->n_recs < ev->max_recs)
-		return;
-	s = largest_holder(ev);
-	for (i = 0; i < ROOM && ev->holders[s].n > 0; i++) {
-		rec_drop(ev, ev->holders[s].oldest);
-		COUNT(ev, evicted, 1);
-	}
-}
-
-void keep_to_capacity(struct events *ev, uint32_t holder, uint32_t work)
-{
-	struct holder *src = &ev->holders[holder];
-	uint32_t most = ev->capacity[src->server];
-
-	for (work += ROOM; most != 0 && src->n > most && work > 0; work--) {
-		rec_drop(ev, src->oldest);
-		COUNT(ev, evicted, 1);
-	}
 }
 
 /* ---- for tests ---- */
 
 const char *holder_check(const struct events *ev)
 {
-	uint32_t s, r, before, n, all = 0, of[SERVERS_MAX] = { 0 };
+	uint32_t s, all = 0, of[SERVERS_MAX] = { 0 };
+	const char *why;
 
 	for (s = 0; s < ev->max_holders; s++) {
 		const struct holder *src = &ev->holders[s];
 
-		for (r = src->oldest, before = 0, n = 0; r != 0;
-		     before = r, r = rec_at(ev, r)->newer & REF_MASK, n++) {
-			if (who_holder(rec_who(rec_at(ev, r))) != s)
-				return "a record in the list of another holder";
-			if ((rec_at(ev, r)->older & REF_MASK) != before)
-				return "a list that is not the same from both ends";
-		}
-		if (n != src->n || before != src->newest)
-			return "a holder counts records that are not in its list";
-		all += n;
+		if ((why = handles_check(ev, &src->map)) != NULL)
+			return why;
+		all += src->map.n;
 		if (src->used)
-			of[src->server] += n;
+			of[src->server] += src->map.n;
 	}
 	if (all != ev->n_recs || all != atomic_load(&ev->st.records))
-		return "a record is in no list";
+		return "records are counted wrong";
 	return memcmp(of, ev->server_recs, sizeof(of)) == 0
 	    ? NULL
 	    : "a server counts records it does not have";

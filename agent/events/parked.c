@@ -2,7 +2,7 @@
  * again or removed, and by their parent's, so that they can be joined.
  *
  * A run whose first block has an unknown parent becomes a chain of such blocks, each waiting for
- * the one before. The pages of a block are kept as one hash, so each takes the same few bytes
+ * the one before. The pages of a block are kept as its key, so each takes the same few bytes
  * whatever its size. All of them are in one list; without room the oldest is dropped and the others
  * keep waiting. */
 #include "agent/events/events_in.h"
@@ -62,22 +62,25 @@ void park_remove(struct events *ev, struct parked *p)
 	ev->free_parked = ref_of(ev, p);
 }
 
-bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent, uint64_t pages,
+bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent, uint64_t key,
     uint32_t copies)
 {
 	struct parked *p;
 	uint32_t ref, *h;
 
-	if (ev->free_parked == 0 && ev->oldest_parked != 0) {
+	if (ev->free_parked == 0 && ev->cut_parked == ev->max_parked && ev->oldest_parked != 0) {
 		park_remove(ev, parked_at(ev, ev->oldest_parked));
 		COUNT(ev, parked_dropped, 1);
 	}
 	ref = ev->free_parked;
-	if (ref == 0)
+	if (ref != 0)
+		ev->free_parked = parked_at(ev, ref)->older;
+	else if (ev->cut_parked < ev->max_parked)
+		ref = ++ev->cut_parked;
+	else
 		return false;
 	p = parked_at(ev, ref);
-	ev->free_parked = p->older;
-	*p = (struct parked){ .own = own, .parent = parent, .pages = pages, .holder = (uint16_t)holder,
+	*p = (struct parked){ .own = own, .parent = parent, .key = key, .holder = (uint16_t)holder,
 			      .copies = (uint16_t)copies, .older = ev->newest_parked };
 	h = bucket_head(ev, ev->by_own, own);
 	p->next_own = *h;
@@ -95,8 +98,7 @@ bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent,
 	return true;
 }
 
-uint32_t park_take(
-    struct events *ev, uint32_t holder, uint64_t parent, uint64_t chain, uint32_t ready)
+uint32_t park_take(struct events *ev, uint32_t holder, uint64_t parent, uint32_t ready)
 {
 	uint32_t i, next;
 	struct parked *p;
@@ -107,7 +109,6 @@ uint32_t park_take(
 		if (p->parent != parent || p->holder != holder)
 			continue;
 		unlink_it(ev, p);
-		p->pages = chain_next(ev, chain, p->pages);
 		p->older = ready;
 		ready = i;
 	}
@@ -137,6 +138,11 @@ void park_forget(struct events *ev, uint32_t holder)
 
 /* ---- for tests ---- */
 
+static bool known(const struct events *ev, uint32_t holder, uint64_t hash)
+{
+	return handles_find(ev, &ev->holders[holder].map, hash).line != NULL;
+}
+
 const char *park_check(const struct events *ev)
 {
 	uint32_t i, n = 0, free = 0;
@@ -146,16 +152,16 @@ const char *park_check(const struct events *ev)
 
 		if (park_find(ev, p->holder, p->own) != p)
 			return "a parked block is not found, or twice there";
-		if (map_find(ev, p->holder, p->own) != 0)
+		if (known(ev, p->holder, p->own))
 			return "a block is known and parked";
-		if (map_find(ev, p->holder, p->parent) != 0)
+		if (known(ev, p->holder, p->parent))
 			return "a block is parked below a parent that is known";
 		if (p->copies == 0)
 			return "a parked block without a copy";
 	}
 	for (i = ev->free_parked; i != 0; i = parked_at(ev, i)->older)
 		free++;
-	if (n != atomic_load(&ev->st.parked) || n + free != ev->max_parked)
+	if (n != atomic_load(&ev->st.parked) || n + free != ev->cut_parked)
 		return "parked blocks are lost";
 	return NULL;
 }

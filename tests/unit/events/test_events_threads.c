@@ -3,7 +3,7 @@
  *
  * Server 0 holds all of prompt P at every instant. Its copies move through the tiers and from one
  * handle to another, and other servers enter and leave the same chains, so that these get sets and
- * lose them. The table is nearly full, so a chain's entries are in several lines. Server 1 holds
+ * lose them. Much of the budget is in use, so memory is used again and again. Server 1 holds
  * only prompt Q, under a holder that others had before. A match of P must find all of it at server
  * 0 and nothing at server 1. */
 #include <pthread.h>
@@ -169,7 +169,7 @@ static void fill(struct events *ev)
 
 	for (i = 0;; i++) {
 		events_stats(ev, &st);
-		if (st.records + LEN * 3 * (OTHERS + 3) > st.max_records)
+		if (st.bytes > st.max_bytes - st.max_bytes / 4)
 			break;
 		make(keys, 100 + i);
 		store(ev, 40, keys, LEN, EVENTS_DEVICE, 0);
@@ -191,7 +191,7 @@ static void readers_beside_events(void **state)
 	for (i = 0; i < sizeof(key.secret); i++)
 		key.secret[i] = (uint8_t)rng_next(&rng);
 	events_defaults(&o);
-	o.max_bytes = 512 << 10;
+	o.max_bytes = 1 << 20;
 	o.max_holders = 64;
 	o.key = &key;
 	ev = events_new(&o);
