@@ -64,15 +64,6 @@ static uint64_t known_capacity(const struct server *s)
 	return by > CAPACITY_GUESS ? capacity : 0;
 }
 
-/* Return the size as configured or reported; 0: unknown. */
-static uint64_t said_capacity(const struct server *s)
-{
-	enum capacity_source by;
-	uint64_t capacity = server_capacity(s, &by);
-
-	return by >= CAPACITY_REPORTED ? capacity : 0;
-}
-
 /* An eighth more than the events report may be on its way. */
 static uint64_t room_of(const struct route *r, const struct server *s, bool with_tree)
 {
@@ -152,7 +143,9 @@ void room_sweep(struct route *r, msec now)
 	}
 }
 
-/* Tell the index of servers whose engines report another number of blocks than before. */
+/* Tell the index of servers whose engines report another number of blocks than before. A configured
+ * size bounds no events: it may be the part of a cache that is left to this agent's requests, and
+ * events name all of it. */
 void room_reported(struct route *r)
 {
 	for (unsigned id = 0; id < SERVERS_MAX && r->sources.n > 0; id++) {
@@ -165,7 +158,7 @@ void room_reported(struct route *r)
 		src = &r->sources.of[s->source - 1];
 		now = src->removed > 0 ? src->blocks : 0;
 		was = src->told;
-		source_bound(r, s->source - 1, said_capacity(s));
+		source_bound(r, s->source - 1, s->engine.capacity);
 		if ((now > was ? now - was : was - now) <= was / 32)
 			continue;
 		src->told = now;

@@ -18,9 +18,9 @@ events=all: each engine publishes, bodies are token ids, and a batch arrives 5 m
 token; none: bodies are text. over_oracle: to the better one of two greedy oracles, which know each
 cache and queue. busy: share of the time that its engines prefill; above 0.75 is overload.
 
-Published rules run without events, with one seed; the NEAR (3) best of them with all seeds, and the
-best of these with events too. ahead: cost with events has a smaller mean than each of these; even: the best of
-these has a mean smaller by less than two standard errors of the difference.
+Published rules run without events, with one seed; the NEAR (3) best of them with all seeds, and
+the best of these with events too. ahead: cost with events has a smaller mean than each of these;
+even: the best of these has a mean smaller by less than two standard errors of the difference.
 
 OTHER cells (8:0.7 of each source) run cost with the first half of the engines publishing; with 5 %
 of the batches lost and no replay, which ends trust in an engine's events; with events 200 ms late;
