@@ -16,7 +16,7 @@ static atomic_llong now_ms = 1000000;
 
 struct shared {
 	struct world w;
-	atomic_uint hits;
+	atomic_uint hits, ticks;
 };
 
 static void *decide(void *arg)
@@ -83,40 +83,54 @@ static void *publish(void *arg)
 	source_id id[NAMES] = { SOURCE_NONE, SOURCE_NONE, SOURCE_NONE };
 	struct shared *s = arg;
 	struct kv_batch k = { 0 };
-	struct events_stats es;
-	uint64_t blocks = 0;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		publish_round(s, &k, id, i);
 		now_ms += 20;
-		route_tick(s->w.r, now_ms);
-		while (route_work(s->w.r))
-			;
-		route_each_source(s->w.r, look_source, &blocks);
-		route_events_stats(s->w.r, &es);
 	}
 	kv_free(&k);
 	done = true;
 	return NULL;
 }
 
+/* What the thread in the background does: ticks, steps, figures. */
+static void *tick(void *arg)
+{
+	struct shared *s = arg;
+	struct events_stats es;
+	uint64_t blocks = 0;
+
+	while (!done) {
+		route_tick(s->w.r, now_ms += 500);
+		while (route_work(s->w.r))
+			;
+		route_each_source(s->w.r, look_source, &blocks);
+		route_events_stats(s->w.r, &es);
+		s->ticks++;
+	}
+	return NULL;
+}
+
 static void events_change_while_requests_are_decided(void **state)
 {
-	pthread_t deciders[DECIDERS], publisher;
+	pthread_t deciders[DECIDERS], publisher, background;
 	static struct shared s;
 	const char *broken;
 
 	world_options(&s.w);
 	s.w.o.events_max_bytes = 1u << 20;
+	s.w.o.pool_default.capacity = 50 * 16;	/* so that the index is told bounds, too */
 	s.w.q.path = SPAN("/v1/completions");
 	world_open(&s.w);
 	assert_int_equal(pthread_create(&publisher, NULL, publish, &s), 0);
+	assert_int_equal(pthread_create(&background, NULL, tick, &s), 0);
 	for (unsigned i = 0; i < DECIDERS; i++)
 		assert_int_equal(pthread_create(&deciders[i], NULL, decide, &s), 0);
 	for (unsigned i = 0; i < DECIDERS; i++)
 		pthread_join(deciders[i], NULL);
 	pthread_join(publisher, NULL);
-	assert_true(s.hits > 0);
+	pthread_join(background, NULL);
+	assert_true(s.hits > 0 && s.ticks > 0);
 	if ((broken = events_check(s.w.r->sources.events)) != NULL)
 		fail_msg("events: %s", broken);
 	world_end(&s.w);
