@@ -166,7 +166,7 @@ static void take_effect(struct kvcursor *c, const struct kvcursor_effect *did)
 		c->degraded = false;
 }
 
-static void apply_payload(struct kvcursor *c, struct span payload)
+static bool apply_payload(struct kvcursor *c, struct span payload)
 {
 	struct kvcursor_effect did = { 0 };
 
@@ -176,7 +176,9 @@ static void apply_payload(struct kvcursor *c, struct span payload)
 	} else {
 		c->count.undecoded++;
 		kvcursor_lose(c, 1);
+		return false;
 	}
+	return true;
 }
 
 void kvcursor_apply(struct kvcursor *c, uint64_t sequence, struct span payload)
@@ -329,14 +331,15 @@ void kvcursor_process_start(struct kvcursor *c, double start_s, msec now)
 
 /* ---- live frames ------------------------------------------------------------------------ */
 
+/* What cannot be decoded may come from a peer that is no publisher at all. */
 static void live_unnumbered(struct kvcursor *c, struct span payload)
 {
 	if (c->numbered) {
 		c->count.foreign++;
 		return;
 	}
-	c->unnumbered = c->begun = true;
-	apply_payload(c, payload);
+	if (apply_payload(c, payload))
+		c->unnumbered = c->begun = true;
 }
 
 /* A publisher never repeats a number. So a lower number is that of another start of the engine, and

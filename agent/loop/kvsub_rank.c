@@ -239,7 +239,8 @@ void kvsub_rank_disconnected(struct kvsub_rank *r)
 
 	if (!r->cursor.connected)
 		return;
-	r->off_since = now;
+	if (r->cursor.begun)	/* otherwise it was no publisher, or a silent one */
+		r->off_since = now;
 	kvcursor_disconnected(&r->cursor, now);
 	kvsub_rank_look(r, now);
 }

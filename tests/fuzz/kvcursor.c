@@ -1,9 +1,9 @@
 /* kvcursor - frames of a publisher, connections and times in any order.
  *
- * An input is a list of steps: a byte that says which, and its operands. Between two clears, batches
- * are applied in ascending order, each once, and none with the number of a frame that never came.
- * What is held stays within its limits. 0 is asked for again only after a restart, an empty answer
- * or a lost connection. The same steps give the same calls. */
+ * An input is a list of steps: a byte that says which, and its operands. Between two clears,
+ * batches are applied in ascending order, each once, and none with the number of a frame that never
+ * came. What is held stays within its limits. 0 is asked for again only after a restart, an empty
+ * answer or a lost connection. The same steps give the same calls. */
 #include "agent/feed/kvcursor.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -124,6 +124,8 @@ static const struct story stories[] = {
 	  { .applied = 4, .replays = 2, .replayed = 2, .gaps = 1 }, .from_start = true },
 	{ "frames without a sequence", "c u u B d c u", "gap u synced u off C u synced",
 	  { .applied = 3, .clears = 1 } },
+	{ "a peer that is no publisher", "c u! u!", "! !",
+	  { .undecoded = 2, .lost = 2 }, .no_replay = true },
 	{ "frames without a sequence, and then with one", "c u l5 b0 r4 r5 e u",
 	  "gap u synced C gap replaying 4 5 synced",
 	  { .applied = 3, .clears = 1, .replays = 1, .replayed = 2, .foreign = 1 } },
