@@ -40,6 +40,7 @@
 #ifndef KVROUTE_EVENTS_H
 #define KVROUTE_EVENTS_H
 
+#include "agent/base/err.h"
 #include "agent/base/types.h"
 
 struct events;
@@ -163,6 +164,36 @@ void events_stats(const struct events *ev, struct events_stats *s);
 /* Return the number of records of a server's ranks that are not cleared. Called from the thread
  * that changes things. */
 uint32_t events_server_records(const struct events *ev, server_id server);
+
+/* ---- as bytes: save.c, load.c ----
+ *
+ * All ranks with their blocks, so that an agent that starts again has them; the caller keeps the
+ * cursor of each rank next to it. They have no token and not the key. Handles and pages are hashes
+ * under that key and mean nothing under another one, so such bytes are refused. Parked blocks are
+ * left out, and the order in which blocks were stored. */
+
+#define EVENTS_SAVE_VERSION	1u
+
+/* Take the next bytes; return other than 0 on failure. */
+typedef int events_put(void *arg, const void *bytes, size_t n);
+
+/* Write everything. Nothing may change meanwhile; others may match. About 16 bytes a record and 8 a
+ * distinct block. Returns -1 if <put> failed or there is no memory. */
+int events_save(const struct events *ev, events_put *put, void *arg);
+
+/* Return the present number of the server that had <number>, or a negative number if it is gone. */
+typedef int events_server(void *arg, server_id number);
+
+struct events_loaded {
+	uint64_t holders, records;	/* that are in the index now */
+	uint64_t skipped;		/* records of servers that are gone */
+	uint64_t left_out;		/* records without room, and those that were there */
+};
+
+/* Load <n> bytes. Takes 24 bytes a run and 8 a block meanwhile. All is checked first: returns -1,
+ * sets <e> and changes nothing if the bytes are refused. Nothing is evicted. */
+int events_load(struct events *ev, const uint8_t *bytes, size_t n, events_server *server, void *arg,
+    struct events_loaded *l, struct err *e);
 
 /* Check every invariant of events_in.h; for tests. Returns NULL if all hold, else a static
  * sentence. O(everything); nothing may change meanwhile. */

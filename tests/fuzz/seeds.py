@@ -591,6 +591,42 @@ def engine_loads():
     put("engine_load", b'\x05{"loads":[' + b",".join(ranks % i for i in range(66)) + b"]}")
 
 
+# ---- saved events: the target puts checksums and counts right
+
+def saved_events():
+    def frames(*parts):
+        return (b"kvrevts\n" + struct.pack("<IIQQ", 1, 0, 0, 0)
+                + b"".join(struct.pack("<IIQ", kind, len(p), 0) + p for kind, p in parts)
+                + struct.pack("<IIQ", 3, 32, 0) + bytes(32))
+
+    def run(parent, off, keys):
+        return struct.pack("<IBBH%dQ" % len(keys), parent, off, len(keys), 0, *keys)
+
+    def records(server, rank, pages, *recs):
+        return struct.pack("<HHI", server, rank, pages) + b"".join(
+            struct.pack("<QII", (h << 10) | (off << 4), r, copies) for h, off, r, copies in recs)
+
+    root = struct.pack("<IBBHQ", 0, 0, 0, 0, 77)
+    tree = (root + run(1, 0, [1, 2, 3]) + run(2, 1, [4, 5]) + run(2, 2, list(range(64)))
+            + run(4, 63, [9]))
+    some = records(1, 0, 1, (5, 0, 2, 1), (6, 1, 2, 1), (7, 2, 2, 0x11), (8, 0, 3, 0x20),
+                   (9, 0, 5, 1))
+    put("events_saved", frames())
+    put("events_saved", frames((1, tree), (2, some)))
+    put("events_saved", frames((1, tree[:len(root)]), (1, tree[len(root):]), (2, some),
+                               (2, records(1, 1, 4, (5, 1, 4, 1), (6, 1, 4, 3))), (2, some)))
+    put("events_saved",
+        frames((1, run(2, 0, [1]) + root), (2, records(0, 0, 1, (1, 0, 1, 0x8421)))))
+    put("events_saved", frames((1, run(2, 0, [1]) + run(1, 0, [2])), (2, some)))
+    put("events_saved", frames((1, run(1, 0, [1])), (2, some)))
+    put("events_saved",
+        frames((1, root + root + run(1, 0, [1, 2]) + run(2, 0, [1, 2]) + run(3, 0, [2])),
+               (2, records(1000, 0, 1, (1, 0, 3, 1)))))
+    put("events_saved", frames((1, tree), *[(2, records(s, 0, 1, (5, 0, 2, 1), (6, 1, 2, 1)))
+                                            for s in range(30)]))
+    put("events_saved", frames((2, some), (1, tree), (7, b"x")))
+
+
 # ---- chat templates 
 
 def templates():
@@ -614,6 +650,7 @@ kv_events()
 engine_loads()
 templates()
 snapshots()
+saved_events()
 bpe()
 splits()
 spop()
