@@ -2,6 +2,8 @@
 #include "agent/base/mem.h"
 #include "agent/route/job_in.h"
 
+#define WORK_RECORDS	64u	/* of the index that one step removes */
+
 /* ---- the blocks ---- */
 
 void sources_init(struct sources *t, uint32_t token_page)
@@ -278,6 +280,7 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
 	if (rank < s->n_ranks)
 		source_apply(r, id, rank, &b, out);
 	s->last_batch = now;
+	events_tick(t->events, WORK_RECORDS);
 	pthread_mutex_unlock(&t->lock);
 	if (out->cleared && alone)
 		clear_tree(r, id);
@@ -304,7 +307,7 @@ void source_bound(struct route *r, source_id id, uint64_t capacity)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
+/* If a batch is being applied, its thread does this part, so that the background does not wait. */
 bool sources_work(struct sources *t)
 {
 	struct events *ev = atomic_load_explicit(&t->events, memory_order_acquire);
@@ -312,8 +315,9 @@ bool sources_work(struct sources *t)
 
 	if (ev == NULL)
 		return false;
-	pthread_mutex_lock(&t->lock);
-	more = events_tick(ev, 64);
+	if (pthread_mutex_trylock(&t->lock) != 0)
+		return false;
+	more = events_tick(ev, WORK_RECORDS);
 	pthread_mutex_unlock(&t->lock);
 	return more;
 }

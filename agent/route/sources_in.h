@@ -90,7 +90,8 @@ void sources_fini(struct sources *t);
  * lock. */
 void sources_clear_trees(struct route *r);
 
-/* Remove some blocks of engines that cleared theirs. Returns true if there are more. */
+/* Remove some blocks of engines that cleared theirs. Returns true if there are more. Waits for no
+ * batch. */
 bool sources_work(struct sources *t);
 
 /* Set the root of the chains of blocks. <cache_of>: space_cache_of(). */

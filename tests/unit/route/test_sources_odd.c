@@ -230,6 +230,24 @@ static void a_clear_does_not_wait_for_the_lock_of_decisions(void **state)
 	end(&s);
 }
 
+static void the_background_waits_for_no_batch(void **state)
+{
+	struct events_stats es;
+	struct story s;
+
+	begin(&s);
+	stores(&s, s.id, 1, 40, BLOCK);
+	pthread_mutex_lock(&s.w.r->sources.lock);
+	kv_cleared(&s.k);
+	while (route_work(s.w.r))
+		;
+	pthread_mutex_unlock(&s.w.r->sources.lock);
+	kv_publish(&s.w, &s.k, s.id, 0);	/* the thread of the batch removes the blocks */
+	assert_true(route_events_stats(s.w.r, &es));
+	assert_int_equal(es.records, 0);
+	end(&s);
+}
+
 /* ---- malformed ----------------------------------------------------------------------------- */
 
 static void an_event_ends_at_its_first_bad_token(void **state)
@@ -473,6 +491,7 @@ int main(void)
 		cmocka_unit_test(sizes_of_one_publisher_leave_room_for_those_of_others),
 		cmocka_unit_test(a_clear_of_a_source_that_was_closed_does_not_reach_the_next_one),
 		cmocka_unit_test(a_clear_does_not_wait_for_the_lock_of_decisions),
+		cmocka_unit_test(the_background_waits_for_no_batch),
 		cmocka_unit_test(an_event_ends_at_its_first_bad_token),
 		cmocka_unit_test(requests_without_a_tenant_get_no_hits_by_prompts_of_tenants),
 		cmocka_unit_test(no_more_pages_of_an_isolated_tenant_are_matched_than_it_has_sent),
