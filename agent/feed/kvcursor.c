@@ -254,6 +254,15 @@ static void begin_at_held(struct kvcursor *c, const struct kvcursor_held *h)
 		kvcursor_begin_at(c, h->sequence);
 }
 
+void kvcursor_begin_before(struct kvcursor *c, uint64_t sequence)
+{
+	const struct kvcursor_held *h = held_front(c);
+
+	if (!c->begun)
+		kvcursor_begin_at(c, h != NULL && h->sequence < sequence ? h->sequence : sequence);
+	kvcursor_drain(c);
+}
+
 /* Lose all that is missing before and between the batches held, and after them. */
 static void lose_missing(struct kvcursor *c)
 {

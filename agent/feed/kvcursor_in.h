@@ -10,6 +10,9 @@ void kvcursor_apply(struct kvcursor *c, uint64_t sequence, struct span payload);
 /* <sequence> is the first batch to apply. */
 void kvcursor_begin_at(struct kvcursor *c, uint64_t sequence);
 
+/* <sequence> is the first batch of a replay: apply what is held before it. */
+void kvcursor_begin_before(struct kvcursor *c, uint64_t sequence);
+
 /* Count <n> batches as lost, and clear if they are too many. The caller sets <c->next>. */
 void kvcursor_lose(struct kvcursor *c, uint64_t n);
 

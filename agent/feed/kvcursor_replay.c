@@ -182,8 +182,8 @@ static bool take_overlap(struct kvcursor *c, const struct kvframe *f, msec now)
 
 static void take_item(struct kvcursor *c, const struct kvframe *f, msec now)
 {
-	if (!c->begun)
-		kvcursor_begin_at(c, f->sequence);
+	if (c->items == 1)
+		kvcursor_begin_before(c, f->sequence);
 	if (f->sequence < c->next)
 		return;		/* applied from a live frame meanwhile */
 	if (f->sequence > c->next && c->items > 1) {
