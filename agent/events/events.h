@@ -95,6 +95,7 @@ struct events_run {
  *   - it has another size than the blocks of its rank (<odd>)
  *   - there is no room for it (<refused>): all holders or block sizes are in use, or evicting
  *     others does not make enough
+ * Without any room, a further copy or another tier of a known block is not counted.
  * Returns the number of blocks stored, with parked ones. O(n * block_pages). */
 uint32_t events_stored(struct events *ev, const struct events_run *run);
 
