@@ -16,7 +16,7 @@ static int usage(FILE *to, int status)
 		"\n"
 		"Connect to the socket where an engine publishes events of its KV cache, print each event on\n"
 		"a line, and lost batches, restarts and sums. No token is printed. ADDRESS is host:port or\n"
-		"a ZeroMQ endpoint; vLLM's is tcp://*:5557 unless --kv-events-config says otherwise.\n"
+		"a ZeroMQ endpoint; vLLM's port is 5557 unless --kv-events-config says otherwise.\n"
 		"\n"
 		"  -n BATCHES  end after so many batches\n"
 		"  -s SECONDS  end after so many seconds; without a batch by then the exit status is 1\n"
@@ -31,6 +31,7 @@ static int usage(FILE *to, int status)
 struct watch {
 	struct events_tally tally;
 	void *context, *socket;
+	void *monitor;			/* tells when the connection is made */
 	int signals;			/* a signalfd: SIGINT, SIGTERM end the watch */
 	uint64_t batches;		/* to end after; 0: no end */
 	int64_t until_ms;		/* on the monotonic clock; 0: no end */
@@ -126,6 +127,29 @@ static int watch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* Tell if the peer was a publisher; other sockets reject the handshake. */
+static bool was_connected(struct watch *w)
+{
+	zmq_msg_t part[KVFRAME_PARTS_MAX];
+	unsigned n = w->monitor != NULL ? receive(w->monitor, part) : 0;
+
+	for (unsigned i = 0; i < n && i < KVFRAME_PARTS_MAX; i++)
+		zmq_msg_close(&part[i]);
+	return n > 0;
+}
+
+static void *monitor_of(struct watch *w)
+{
+	static const char name[] = "inproc://monitor";
+	void *m;
+
+	if (zmq_socket_monitor(w->socket, name, ZMQ_EVENT_HANDSHAKE_SUCCEEDED) != 0 ||
+	    (m = zmq_socket(w->context, ZMQ_PAIR)) == NULL)
+		return NULL;
+	zmq_connect(m, name);
+	return m;
+}
+
 static bool connect_to(struct watch *w, const char *address, const char *topic)
 {
 	int one = 1, none = 0;
@@ -142,7 +166,19 @@ static bool connect_to(struct watch *w, const char *address, const char *topic)
 	zmq_setsockopt(w->socket, ZMQ_LINGER, &none, sizeof(none));
 	zmq_setsockopt(w->socket, ZMQ_MAXMSGSIZE, &most, sizeof(most));
 	zmq_setsockopt(w->socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
+	w->monitor = monitor_of(w);
 	return zmq_connect(w->socket, endpoint) == 0;
+}
+
+static void say_nothing_came(struct watch *w, const char *address)
+{
+	if (was_connected(w))
+		fprintf(stderr, "kvroutectl events: connected to %s, but nothing came: does the engine answer "
+			"requests with new prompts, with prefix caching on? -t must be how its topic begins\n",
+			address);
+	else
+		fprintf(stderr, "kvroutectl events: no publisher answered at %s: does the engine publish there "
+			"(vLLM: endpoint, not replay_endpoint, of --kv-events-config)?\n", address);
 }
 
 static int watch(struct watch *w, const char *address, const char *topic)
@@ -155,11 +191,13 @@ static int watch(struct watch *w, const char *address, const char *topic)
 		events_sums(&w->tally, stdout);
 		status = w->tally.batches > 0 || w->until_ms == 0 ? 0 : CTL_FAILED;
 		if (status != 0)
-			fprintf(stderr, "kvroutectl events: nothing came from %s: does the engine publish there "
-				"(vLLM: --kv-events-config), and does it answer requests?\n", address);
+			say_nothing_came(w, address);
 	} else {
-		fprintf(stderr, "kvroutectl events: %s: %s\n", address, zmq_strerror(errno));
+		fprintf(stderr, "kvroutectl events: %s: %s; ADDRESS is the engine's host:port, or an endpoint "
+			"such as tcp://10.0.0.1:5557\n", address, zmq_strerror(errno));
 	}
+	if (w->monitor != NULL)
+		zmq_close(w->monitor);
 	if (w->socket != NULL)
 		zmq_close(w->socket);
 	if (w->context != NULL)

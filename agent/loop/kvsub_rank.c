@@ -32,16 +32,27 @@ static bool line_begin(
 	if (r->source->n_ranks > 1)
 		log_int(ln, "rank", r->n);
 	log_text(ln, "endpoint", r->source->who.events.endpoint);
+	if (r->n > 0)
+		log_int(ln, "port", engine_endpoint_port(r->source->who.events.endpoint) + r->n);
 	return true;
 }
 
 static void log_synced(struct kvsub_rank *r)
 {
+	bool replay = r->source->who.events.replay[0] != '\0';
 	struct log_line ln;
 
 	if (r->told == KVSUB_TOLD_SYNCED || !line_begin(&ln, r, LOG_INFO, "KV cache events are complete"))
 		return;
-	log_text(&ln, "from", r->cursor.from_start ? "the engine's start" : "a later batch");
+	log_text(&ln, "from", r->cursor.from_start ? "the engine's start or last clear" : "a later batch");
+	if (!r->cursor.from_start) {
+		log_text(&ln, "effect",
+			"until older blocks must have been evicted, what requests taught counts as well");
+		log_text(&ln, "remedy", replay ?
+			"check engines.events.replay against the engine's replay_endpoint, and raise its "
+			"buffer_steps" :
+			"give the engine a replay_endpoint, and set engines.events.replay");
+	}
 	log_end(&ln);
 }
 
@@ -56,7 +67,8 @@ static void log_degraded(struct kvsub_rank *r)
 	log_text(&ln, "effect",
 		"until its blocks of that time are removed, this server is judged by what requests taught");
 	log_text(&ln, "remedy", replay ?
-		"check the engine's replay_endpoint, and raise its buffer_steps and hwm" :
+		"check engines.events.replay against the engine's replay_endpoint, and raise its "
+		"buffer_steps and hwm" :
 		"give the engine a replay_endpoint, and set engines.events.replay");
 	log_end(&ln);
 }
@@ -70,7 +82,8 @@ static void log_off(struct kvsub_rank *r)
 		return;
 	log_text(&ln, "effect", "this server is judged by what requests taught");
 	log_text(&ln, "remedy",
-		"start the engine with KV cache events (vLLM: --kv-events-config), and check the endpoint");
+		"start the engine with KV cache events (vLLM: --kv-events-config), and check that "
+		"engines.events.endpoint has its address and port; kvroutectl events ADDRESS shows what comes");
 	log_end(&ln);
 }
 
@@ -81,7 +94,7 @@ static void log_restart(struct kvsub_rank *r)
 	if (r->cursor.count.restarts == r->told_restarts)
 		return;
 	r->told_restarts = r->cursor.count.restarts;
-	if (!line_begin(&ln, r, LOG_INFO, "an engine was restarted, by its KV cache events"))
+	if (!line_begin(&ln, r, LOG_INFO, "an engine was restarted"))
 		return;
 	log_text(&ln, "effect", "its blocks are forgotten");
 	log_end(&ln);
