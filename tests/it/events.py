@@ -154,8 +154,24 @@ def nothing_comes():
     """Without events the exit status after -s seconds is 1, and the remedy is printed."""
     w = Watch("-s", "1")
     status, lines, err = w.end()
-    assert status == 1 and sums(lines[-1])["batches"] == 0 and "--kv-events-config" in err, (lines,
-                                                                                             err)
+    assert status == 1 and sums(lines[-1])["batches"] == 0, lines
+    assert "connected to 127.0.0.1:" in err and "prefix caching" in err, err
+
+
+@case
+def no_publisher():
+    """A port of another kind, such as that of replays, and one where nothing listens."""
+    socket = zmq.Context.instance().socket(zmq.ROUTER)
+    replay, closed = free_ports(2)
+    socket.bind("tcp://127.0.0.1:%d" % replay)
+    for port in (replay, closed):
+        p = subprocess.run([CTL, "events", "-s", "1", "127.0.0.1:%d" % port], text=True,
+                           capture_output=True)
+        assert p.returncode == 1 and "no publisher answered" in p.stderr, (port, p.stderr)
+        assert "--kv-events-config" in p.stderr, p.stderr
+    socket.close(0)
+    p = subprocess.run([CTL, "events", "127.0.0.1"], text=True, capture_output=True)
+    assert p.returncode == 1 and "ADDRESS is the engine's host:port" in p.stderr, p.stderr
 
 
 @case
