@@ -72,6 +72,10 @@ uint64_t snapshot_bytes_most(size_t max_bytes);
  * snapshot of this format begins so. */
 int snapshot_begins(const uint8_t *head, struct err *e);
 
+/* Return the length of the snapshot at the start of <n> bytes, by its sections; other bytes may
+ * follow it. Returns 0 if it is cut short. Nothing else is checked. */
+size_t snapshot_length(const uint8_t *bytes, size_t n);
+
 /* Return the current number of the server of this name, or a negative number if it is unknown.
  * Called once a name, after everything was checked and before anything is loaded. */
 typedef int snapshot_server(void *arg, struct span name);

@@ -59,6 +59,23 @@ int snapshot_begins(const uint8_t *p, struct err *e)
 	return 0;
 }
 
+size_t snapshot_length(const uint8_t *bytes, size_t n)
+{
+	size_t pos = HEADER_BYTES, next;
+	uint32_t kind;
+
+	do {
+		if (n < pos || n - pos < HEAD_BYTES)
+			return 0;
+		kind = get32(bytes + pos);
+		next = get32(bytes + pos + 4);
+		if (next > n - pos - HEAD_BYTES)
+			return 0;
+		pos += HEAD_BYTES + next;
+	} while (kind != SECTION_END);
+	return pos;
+}
+
 static int check_header(const struct loader *l, struct err *e)
 {
 	const uint8_t *p = l->p;

@@ -254,7 +254,7 @@ static void init_loop(struct kvsub *k)
 	ev_prepare_start(k->loop, &k->turn_end);
 }
 
-static void init_core(struct kvsub *k)
+static void init_core(struct kvsub *k, const struct hash_key *key)
 {
 	uint64_t seed = 0;
 
@@ -267,13 +267,14 @@ static void init_core(struct kvsub *k)
 	k->with_replay = k->without;
 	k->with_replay.replay = true;
 	k->store.max = KVSUB_HELD_BYTES;
-	if (getrandom(&k->key, sizeof(k->key), 0) != sizeof(k->key) ||
-	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+	k->key = *key;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = (uint64_t)clock_usec();
 	rng_init(&k->rng, seed);
 }
 
-struct kvsub *kvsub_new(struct agent *a, const struct loop_opts *o, struct err *e)
+struct kvsub *kvsub_new(
+    struct agent *a, const struct loop_opts *o, const struct hash_key *key, struct err *e)
 {
 	struct kvsub *k = mem_alloc(sizeof(*k));
 
@@ -287,7 +288,7 @@ struct kvsub *kvsub_new(struct agent *a, const struct loop_opts *o, struct err *
 	}
 	k->agent = a;
 	zmq_ctx_set(k->context, ZMQ_MAX_SOCKETS, ZMQ_SOCKETS);
-	init_core(k);
+	init_core(k, key);
 	init_loop(k);
 	if (listen_all(k, o, e) == 0)
 		return k;
@@ -339,12 +340,14 @@ void kvsub_free(struct kvsub *k)
 	free_starts(k->starts);
 	free_starts(k->known);
 	pthread_mutex_destroy(&k->lock);
+	mem_wipe(&k->key, sizeof(k->key));
 	mem_free(k);
 }
 
 #else	/* without libzmq the configuration has no events, so nothing of this is called */
 
-struct kvsub *kvsub_new(struct agent *a, const struct loop_opts *o, struct err *e)
+struct kvsub *kvsub_new(
+    struct agent *a, const struct loop_opts *o, const struct hash_key *key, struct err *e)
 {
 	err_set(e, "built without libzmq");
 	return NULL;

@@ -93,6 +93,7 @@ struct kvsub_rank {
 		KVSUB_TOLD_NOTHING, KVSUB_TOLD_SYNCED, KVSUB_TOLD_DEGRADED, KVSUB_TOLD_OFF
 	} told;				/* the last log line */
 	msec off_since, opened_at;
+	uint64_t placed;		/* batches applied, as the core knows the place */
 	uint64_t told_restarts, told_lost;
 	uint64_t bad_frames, connected, ended, bytes;
 	double lag_s;
@@ -152,7 +153,8 @@ bool kvsub_wanted(const struct loop_opts *o);
 uint64_t kvsub_fds(const struct loop_opts *o);
 
 /* Returns NULL with <e>. Opens the addresses to bind. */
-struct kvsub *kvsub_new(struct agent *a, const struct loop_opts *o, struct err *e);
+struct kvsub *kvsub_new(
+    struct agent *a, const struct loop_opts *o, const struct hash_key *key, struct err *e);
 int kvsub_start(struct kvsub *k, struct err *e);
 void kvsub_stop(struct kvsub *k);	/* waits for its end; from any other thread */
 void kvsub_free(struct kvsub *k);

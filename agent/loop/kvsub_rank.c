@@ -224,6 +224,19 @@ static void tell_core(struct kvsub_rank *r)
 	    agent_msec(agent_of(r)));
 }
 
+/* A snapshot has the place after the last batch. */
+static void tell_place(struct kvsub_rank *r)
+{
+	struct kvcursor_place p;
+	bool known;
+
+	if (r->cursor.count.applied == r->placed)
+		return;
+	r->placed = r->cursor.count.applied;
+	known = kvcursor_place(&r->cursor, &p);
+	route_source_place(agent_of(r)->route, r->source->id, r->n, known ? &p : NULL);
+}
+
 void kvsub_rank_look(struct kvsub_rank *r, msec now)
 {
 	if (!kvcursor_replaying(&r->cursor))
@@ -234,6 +247,7 @@ void kvsub_rank_look(struct kvsub_rank *r, msec now)
 	if (!kvcursor_replaying(&r->cursor))
 		end_replay(r);
 	tell_core(r);
+	tell_place(r);
 	log_state(r, now);
 }
 
@@ -336,6 +350,7 @@ void kvsub_rank_init(struct kvsub_rank *r, struct kvsub_source *s, unsigned n)
 {
 	struct kvsub *k = s->k;
 	const struct kvcursor_opts *o = s->who.events.replay[0] != '\0' ? &k->with_replay : &k->without;
+	struct kvcursor_place p;
 
 	r->source = s;
 	r->n = n;
@@ -343,6 +358,8 @@ void kvsub_rank_init(struct kvsub_rank *r, struct kvsub_source *s, unsigned n)
 	r->off_since = clock_msec();
 	list_init(&r->at_bound);
 	kvcursor_init(&r->cursor, o, &calls, r, &k->key, &k->store, &k->rng);
+	if (route_source_resume(k->agent->route, s->id, n, &p))
+		kvcursor_resume(&r->cursor, &p);
 }
 
 void kvsub_rank_fini(struct kvsub_rank *r)

@@ -420,9 +420,10 @@ static int bind_and_read_secrets(
 	return key_file_load(o->key_file, o->state_dir, &a->identity, key, kept, e);
 }
 
-static int make_kvsub(struct agent *a, const struct loop_opts *o, struct err *e)
+static int make_kvsub(
+    struct agent *a, const struct loop_opts *o, const struct hash_key *key, struct err *e)
 {
-	return !kvsub_wanted(o) || (a->kvsub = kvsub_new(a, o, e)) != NULL ? 0 : -1;
+	return !kvsub_wanted(o) || (a->kvsub = kvsub_new(a, o, key, e)) != NULL ? 0 : -1;
 }
 
 static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
@@ -434,7 +435,7 @@ static int make_all(struct agent *a, const struct loop_opts *o, const struct rou
 	if (agent_load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 &&
 	    restore_snapshot(a, o, kept, e) == 0 &&
 	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
-	    make_workers(a, thread_count(o), e) == 0 && make_kvsub(a, o, e) == 0 &&
+	    make_workers(a, thread_count(o), e) == 0 && make_kvsub(a, o, key, e) == 0 &&
 	    (*bg = background_new(a, o, e)) != NULL)
 		rc = 0;
 	route_opts_free(&own);
@@ -460,7 +461,7 @@ static int run_agent(struct agent *a, const struct loop_opts *o, const struct ro
 	bool kept = false;
 	int rc = -1;
 
-	snapfile_init(&a->snapfile, o, ro->index.max_bytes, &a->opener);
+	snapfile_init(&a->snapfile, o, ro, &a->opener);
 	recfile_init(&a->recfile, o, &a->opener);
 	a->files.statm = a->opener.fd = -1;
 	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 ||

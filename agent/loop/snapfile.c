@@ -11,6 +11,7 @@
 #include "agent/base/mem.h"
 #include "agent/index/snapshot.h"
 #include "agent/loop/snapfile_in.h"
+#include "agent/route/sources.h"
 #include "agent/os/clock.h"
 #include "agent/os/newfile.h"
 #include "agent/os/privileges.h"
@@ -24,13 +25,14 @@
 /* ---- the directory ---------------------------------------------------------------------- */
 
 void snapfile_init(
-    struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener)
+    struct snapfile *s, const struct loop_opts *o, const struct route_opts *ro,
+    struct opener *opener)
 {
 	char *slash;
 
 	s->dir = -1;
 	s->opener = opener;
-	s->bytes_most = snapshot_bytes_most(index_bytes);
+	s->bytes_most = snapshot_bytes_most(ro->index.max_bytes) + route_events_bytes_most(ro);
 	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
 	snprintf(s->dir_path, sizeof(s->dir_path), "%s", o->snapshot_file);
 	if ((slash = strrchr(s->dir_path, '/')) == NULL)
@@ -85,8 +87,8 @@ static ssize_t read_upto(int fd, uint8_t *to, size_t n)
 static int too_large(const struct snapfile *s, uint64_t n, struct err *e)
 {
 	return err_set(e,
-		"it has %llu bytes or more, but an index of this index.max_bytes writes at most %llu: set "
-		"index.max_bytes to its old value, or remove the file", (unsigned long long)n,
+		"it has %llu bytes or more, but with this index.max_bytes and events.max_bytes at most %llu "
+		"are written: set them to their old values, or remove the file", (unsigned long long)n,
 		       (unsigned long long)s->bytes_most);
 }
 
@@ -114,6 +116,34 @@ static int read_rest(const struct snapfile *s, int fd, uint8_t **p, size_t *n, s
 	}
 }
 
+static void log_failure(struct snapfile *s, const char *msg, const char *why)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, s->log, LOG_WARN, LOG_LIFE, msg))
+		return;
+	log_text(&ln, "file", s->path);
+	log_text(&ln, "error", why);
+	log_end(&ln);
+}
+
+/* Load the tree, and the part with KV cache events if there is one. The tree stays if that is
+ * refused. */
+static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapshot_stats *st,
+    struct err *e)
+{
+	size_t tree = snapshot_length(p, n);
+	msec now = clock_msec();
+
+	if (tree == 0)
+		tree = n;
+	if (route_restore(s->route, p, tree, now, st, e) != 0)
+		return -1;
+	if (tree < n && route_restore_events(s->route, p + tree, n - tree, now, e) != 0)
+		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
+	return 0;
+}
+
 static int load_snapshot(struct snapfile *s, int fd, struct snapshot_stats *st, struct err *e)
 {
 	const struct identity as = { .uid = geteuid() };
@@ -134,20 +164,9 @@ static int load_snapshot(struct snapfile *s, int fd, struct snapshot_stats *st, 
 		return err_set(e, "not enough memory");
 	memcpy(p, head, n);
 	if ((rc = read_rest(s, fd, &p, &n, e)) == 0)
-		rc = route_restore(s->route, p, n, clock_msec(), st, e);
+		rc = restore(s, p, n, st, e);
 	mem_free(p);
 	return rc;
-}
-
-static void log_failure(struct snapfile *s, const char *msg, const char *why)
-{
-	struct log_line ln;
-
-	if (!log_begin(&ln, s->log, LOG_WARN, LOG_LIFE, msg))
-		return;
-	log_text(&ln, "file", s->path);
-	log_text(&ln, "error", why);
-	log_end(&ln);
 }
 
 static void log_counts(
@@ -242,7 +261,7 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	snapshot_writer_stats(w, st);
 	snapshot_writer_free(w);
 	errno = error;
-	return rc > 0 ? 0 : -1;
+	return rc > 0 ? route_save_events(s->route, write_bytes, &fd) : -1;
 }
 
 /* Without an opener there is no sandbox. */

@@ -34,9 +34,10 @@ struct snapfile {
 	msec written_at;		/* 0: never */
 };
 
-/* Set the names and the limit of the file for an index of <index_bytes>. Opens nothing. */
+/* Set the names of the file, and its limit by the budgets of <ro>. Opens nothing. */
 void snapfile_init(
-    struct snapfile *s, const struct loop_opts *o, size_t index_bytes, struct opener *opener);
+    struct snapfile *s, const struct loop_opts *o, const struct route_opts *ro,
+    struct opener *opener);
 
 /* Open the directory, if a file is configured. <kept>: the key is permanent. Returns 0, or -1 with
  * <e>. */

@@ -549,6 +549,8 @@ void route_tick(struct route *r, msec now)
 	}
 	room_sweep(r, now);
 	pthread_mutex_unlock(&r->lock);
+	if (sweep)
+		sources_age(r, now);
 	settle(r, &st, now);
 	pthread_rwlock_unlock(&r->opts_lock);
 }

@@ -75,7 +75,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	opts_lock_init(&r->opts_lock);
 	pthread_mutex_init(&r->lock, NULL);
 	fleet_init(&r->fleet);
-	sources_init(&r->sources, o->prompt.token_page);
+	sources_init(&r->sources, o->prompt.token_page, o->events_max_bytes);
 	rng_init(&r->rng, seed);
 	r->by_chance = seed != 0;
 	r->marks = marks_table_new();

@@ -93,7 +93,7 @@ static uint64_t tokenizers(const struct route_opts *o)
 uint64_t route_budget(const struct route_opts *o)
 {
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes +
-	    o->events_max_bytes + o->heads.max_bytes + o->slices_max_bytes + o->segcache_max_bytes +
+	    sources_budget(o) + o->heads.max_bytes + o->slices_max_bytes + o->segcache_max_bytes +
 	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
 	    scanned_most_bytes();

@@ -324,6 +324,7 @@ void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_b
 	mem_wipe(r->sources.tokens, a.most_tokens * sizeof(*r->sources.tokens));
 	source_sum_ranks(s);
 	s->count.batches++;
+	s->rank[rank].batches++;
 	s->count.events += out->events;
 	s->count.stored += out->stored;
 	s->count.removed += out->removed;

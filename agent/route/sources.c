@@ -6,8 +6,9 @@
 
 /* ---- the blocks ---- */
 
-void sources_init(struct sources *t, uint32_t token_page)
+void sources_init(struct sources *t, uint32_t token_page, size_t max_bytes)
 {
+	t->max_bytes = max_bytes;
 	pthread_mutex_init(&t->lock, NULL);
 	t->token_page = token_page;
 	t->sizes[0] = token_page;
@@ -23,27 +24,38 @@ void sources_fini(struct sources *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
-/* Allocate what all sources share, with the first of them. Both locks are held. */
+/* Allocate what all sources share, with the first of them. sources.lock is held. */
 static bool make_events(struct route *r)
 {
 	struct sources *t = &r->sources;
 	struct events_opts o;
+	struct onway *onway;
 	struct events *ev;
 
 	if (t->events != NULL)
 		return true;
-	if (r->opts.events_max_bytes == 0)
+	if (t->max_bytes == 0)
 		return false;
 	events_defaults(&o);
-	o.max_bytes = r->opts.events_max_bytes;
+	o.max_bytes = t->max_bytes;
 	o.max_holders = EVENTS_HOLDERS_MAX;
 	o.key = &r->key;
-	if (t->onway == NULL && (t->onway = mem_calloc(ONWAY_PLACES, sizeof(*t->onway))) == NULL)
-		return false;
 	if ((ev = events_new(&o)) == NULL)
 		return false;
+	if ((onway = mem_calloc(ONWAY_PLACES, sizeof(*onway))) == NULL) {
+		events_free(ev);
+		return false;
+	}
+	pthread_mutex_lock(&r->lock);
+	t->onway = onway;
+	pthread_mutex_unlock(&r->lock);
 	atomic_store_explicit(&t->events, ev, memory_order_release);
 	return true;
+}
+
+uint64_t sources_budget(const struct route_opts *o)
+{
+	return o->events_max_bytes > 0 ? o->events_max_bytes + ONWAY_PLACES * sizeof(struct onway) : 0;
 }
 
 /* ---- the list ---- */
@@ -125,15 +137,17 @@ static source_id open_source(
 	if (!set_ranks(s, ranks))
 		return SOURCE_NONE;
 	source_sum_ranks(s);
-	if (s->server[0] == '\0') {
-		memcpy(s->pool, pool.p, pool.n);
-		s->pool[pool.n] = '\0';
-		memcpy(s->server, server.p, server.n);
-		s->server[server.n] = '\0';
-		if (id >= t->n)
-			t->n = id + 1;
-		link_server(r, id, id + 1);
-	}
+	if (s->server[0] != '\0')
+		return id;
+	pthread_mutex_lock(&r->lock);
+	memcpy(s->pool, pool.p, pool.n);
+	s->pool[pool.n] = '\0';
+	memcpy(s->server, server.p, server.n);
+	s->server[server.n] = '\0';
+	if (id >= t->n)
+		t->n = id + 1;
+	link_server(r, id, id + 1);
+	pthread_mutex_unlock(&r->lock);
 	return id;
 }
 
@@ -145,30 +159,80 @@ source_id route_source_open(
 	if (ranks == 0 || ranks > SOURCE_RANKS_MAX || server.n == 0 || server.n > SERVER_NAME_MAX ||
 	    pool.n == 0 || pool.n > POOL_NAME_MAX)
 		return SOURCE_NONE;
-	pthread_rwlock_rdlock(&r->opts_lock);
-	pthread_mutex_lock(&r->lock);
 	pthread_mutex_lock(&r->sources.lock);
 	id = open_source(r, pool, server, ranks);
+	if (id != SOURCE_NONE)
+		r->sources.of[id].restored = 0;
 	pthread_mutex_unlock(&r->sources.lock);
-	pthread_mutex_unlock(&r->lock);
-	pthread_rwlock_unlock(&r->opts_lock);
 	return id;
+}
+
+/* sources.lock is held. */
+static void close_source(struct route *r, source_id id)
+{
+	struct source *s = &r->sources.of[id];
+
+	events_drop_server(r->sources.events, (server_id)id);
+	source_use_page(&r->sources, s, 0);
+	atomic_fetch_and(&r->sources.cleared[id / 64], ~((uint64_t)1 << id % 64));
+	pthread_mutex_lock(&r->lock);
+	link_server(r, id, 0);
+	mem_free(s->rank);
+	memset(s, 0, sizeof(*s));
+	pthread_mutex_unlock(&r->lock);
 }
 
 void route_source_close(struct route *r, source_id id)
 {
-	struct source *s = &r->sources.of[id];
-
-	pthread_mutex_lock(&r->lock);
 	pthread_mutex_lock(&r->sources.lock);
-	link_server(r, id, 0);
-	events_drop_server(r->sources.events, (server_id)id);
-	source_use_page(&r->sources, s, 0);
-	atomic_fetch_and(&r->sources.cleared[id / 64], ~((uint64_t)1 << id % 64));
-	mem_free(s->rank);
-	memset(s, 0, sizeof(*s));
+	close_source(r, id);
 	pthread_mutex_unlock(&r->sources.lock);
-	pthread_mutex_unlock(&r->lock);
+}
+
+void sources_age(struct route *r, msec now)
+{
+	if (pthread_mutex_trylock(&r->sources.lock) != 0)
+		return;
+	for (source_id i = 0; i < r->sources.n; i++) {
+		msec restored = r->sources.of[i].restored;
+
+		if (restored != 0 && now - restored > SOURCE_RESTORED_MS)
+			close_source(r, i);
+	}
+	pthread_mutex_unlock(&r->sources.lock);
+}
+
+/* ---- places ---- */
+
+void route_source_place(
+    struct route *r, source_id id, unsigned rank, const struct kvcursor_place *p)
+{
+	struct sources *t = &r->sources;
+	struct source_rank *k;
+
+	pthread_mutex_lock(&t->lock);
+	if (rank < t->of[id].n_ranks) {
+		k = &t->of[id].rank[rank];
+		k->placed = p != NULL ? k->batches : 0;
+		if (p != NULL)
+			k->place = *p;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool route_source_resume(struct route *r, source_id id, unsigned rank, struct kvcursor_place *p)
+{
+	struct sources *t = &r->sources;
+	bool restored = false;
+
+	pthread_mutex_lock(&t->lock);
+	if (rank < t->of[id].n_ranks) {
+		restored = t->of[id].rank[rank].restored;
+		*p = t->of[id].rank[rank].place;
+		t->of[id].rank[rank].restored = false;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return restored;
 }
 
 /* ---- states ---- */
@@ -297,7 +361,8 @@ void source_bound(struct route *r, source_id id, uint64_t capacity)
 	uint64_t blocks = tokens > 0 ? (capacity + capacity / 10) / tokens : 0;
 	uint32_t bound = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 
-	pthread_mutex_lock(&t->lock);
+	if (pthread_mutex_trylock(&t->lock) != 0)
+		return;		/* the next tick comes */
 	if (s->tiers)
 		bound = 0;
 	if (s->bound != bound) {
@@ -329,7 +394,6 @@ void route_each_source(
 {
 	struct sources *t = &r->sources;
 
-	pthread_mutex_lock(&r->lock);
 	pthread_mutex_lock(&t->lock);
 	for (source_id i = 0; i < t->n; i++) {
 		const struct source *s = &t->of[i];
@@ -343,7 +407,6 @@ void route_each_source(
 			fn(arg, &v);
 	}
 	pthread_mutex_unlock(&t->lock);
-	pthread_mutex_unlock(&r->lock);
 }
 
 bool route_events_stats(struct route *r, struct events_stats *s)

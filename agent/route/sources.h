@@ -49,6 +49,29 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,
     bool from_start, msec now);
 
+/* Note how far the batches of <rank> go that were applied, or with NULL that this is not known, for
+ * a snapshot. Called after each batch by the thread that applies them. */
+void route_source_place(
+    struct route *r, source_id id, unsigned rank, const struct kvcursor_place *p);
+
+/* Set <p> to the place that a snapshot had for <rank>, once after route_source_open(). Returns
+ * false if there is none; then no block of the rank is known. */
+bool route_source_resume(
+    struct route *r, source_id id, unsigned rank, struct kvcursor_place *p);
+
+/* Write all sources with their blocks, after the snapshot of the tree; nothing if there is no
+ * source. Returns -1 if <put> failed or there is no memory. No batch is applied meanwhile. */
+int route_save_events(struct route *r, snapshot_put *put, void *arg);
+
+/* Return the most bytes that it writes with these options. */
+uint64_t route_events_bytes_most(const struct route_opts *o);
+
+/* Load what route_save_events() wrote, into a router without sources. Each source is off until it
+ * is opened, and closed if that does not happen within minutes. Returns -1, sets <e> and loads
+ * nothing if the bytes are refused. */
+int route_restore_events(
+    struct route *r, const uint8_t *bytes, size_t n, msec now, struct err *e);
+
 struct source_count {
 	uint64_t batches, events;
 	uint64_t stored, removed, cleared;	/* blocks, blocks, times */
@@ -69,7 +92,7 @@ struct source_view {
 	struct source_count count;
 };
 
-/* Call back once for each source. Two locks are held: be quick, and call no route_... function from
+/* Call back once for each source. A lock is held: be quick, and call no route_... function from
  * within. */
 void route_each_source(
     struct route *r, void (*fn)(void *arg, const struct source_view *v), void *arg);

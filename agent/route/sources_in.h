@@ -1,7 +1,8 @@
 /* sources_in.h - private to agent/route: publishers of KV cache events, and what they report.
  *
- * Names and links to servers are under the route's lock; blocks, ranks and counts under
- * sources.lock, which is taken after it. What decisions read of a source are atomics. */
+ * sources.lock guards blocks, ranks and counts. It may be held for milliseconds, so a thread that
+ * has the route's lock does not wait for it: it is taken first. Names and links to servers change
+ * under both. What decisions read of a source are atomics. */
 #ifndef KVROUTE_ROUTE_SOURCES_IN_H
 #define KVROUTE_ROUTE_SOURCES_IN_H
 
@@ -26,12 +27,17 @@ struct source_rank {
 	uint32_t block_size;		/* tokens of its largest blocks; 0: none was stored */
 	bool by_device;			/* <block_size> is of blocks on the device */
 	bool odd_size;			/* no page can have the size of its blocks: none is stored */
+	uint64_t batches;		/* applied */
+	uint64_t placed;		/* <batches> at <place>; 0: <place> is unknown */
+	struct kvcursor_place place;
+	bool restored;			/* <place> is from a snapshot, and nobody has continued yet */
 };
 
 struct source {
 	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];	/* server "": free */
 	struct source_rank *rank;	/* [n_ranks] */
 	unsigned n_ranks;
+	msec restored;			/* by a snapshot, and not opened yet; 0: opened */
 	bool tiers;			/* some blocks are not on the device */
 	uint32_t bound;			/* blocks of a rank, as the index was told; 0: none */
 	struct source_count count;
@@ -79,16 +85,25 @@ struct sources {
 	struct onway *onway;			/* [ONWAY_PLACES]; NULL without <events> */
 	struct onway_end ended[ONWAY_ENDED];	/* at uid % ONWAY_ENDED */
 	struct source of[SOURCES_MAX];
+	size_t max_bytes;			/* of <events>; 0: no source can be opened */
 	uint32_t token_page;			/* ids in a page of requests */
 	uint32_t tokens[4096];			/* of the block that is decoded; wiped after each batch */
 };
 
-void sources_init(struct sources *t, uint32_t token_page);
+void sources_init(struct sources *t, uint32_t token_page, size_t max_bytes);
 void sources_fini(struct sources *t);
+
+/* Return the bytes that sources may take. */
+uint64_t sources_budget(const struct route_opts *o);
 
 /* Let the trees of servers be dropped whose engines cleared their caches. Under the route's
  * lock. */
 void sources_clear_trees(struct route *r);
+
+#define SOURCE_RESTORED_MS	300000	/* so long a source of a snapshot waits to be opened */
+
+/* Forget sources of a snapshot that were not opened. Waits for no batch. */
+void sources_age(struct route *r, msec now);
 
 /* Remove some blocks of engines that cleared theirs. Returns true if there are more. Waits for no
  * batch. */

@@ -59,13 +59,14 @@ class Agent(Fleet):
     def __init__(self, engines):
         super().__init__(engines=0)
         self.listed = engines
+        self.index_keys = ""
 
     def start(self):
         self.start_agent()
 
     def agent_yaml(self):
-        return super().agent_yaml() + (
-            "index: {max_bytes: 16 MiB}\n" + ("engines:\n" + self.listed if self.listed else ""))
+        return super().agent_yaml() + ("index: {max_bytes: 16 MiB%s}\n" % self.index_keys +
+                                       ("engines:\n" + self.listed if self.listed else ""))
 
     def reload(self, engines):
         self.listed = engines
@@ -277,6 +278,38 @@ def the_same_engine_again():
             a.exact(p, restarts_total=0, resets_total=0)
         steps(p, 20)
         a.exact(p, restarts_total=0, batches_total=100)
+
+
+@case
+def the_agent_is_restarted():
+    """Its snapshot has the blocks, which no replay could bring, and where to continue."""
+    p = publisher(buffer=40)
+    with Scene(p) as a:
+        kept = os.path.join(a.folder, "kept")
+        os.mkdir(kept, 0o700)
+        a.end("agent")
+        a.index_keys = ", snapshot_file: %s/index.snapshot" % kept
+        a.start_agent()
+        p.subscribed(SECONDS)
+        steps(p, 200)
+        a.follows(p)
+        for restarted in (False, True):
+            asked = len(p.asked)
+            assert a.end("agent") == 0
+            if restarted:
+                p.restart(meanwhile=30)
+            else:
+                p.publish(30, live=False)
+            a.start_agent()
+            a.follows(p)
+            if restarted:
+                assert a.value("restarts_total") == 1, a.figures()
+            else:
+                assert p.asked[asked] == 199 and 0 not in p.asked[asked:], p.asked
+                assert a.value("lost_batches_total") == 0, a.figures()
+            steps(p, 20)
+            a.follows(p)
+        assert "not in the snapshot" not in a.log(), a.log()
 
 
 @case
