@@ -149,6 +149,7 @@ void events_drop_server(struct events *ev, server_id server)
 	while (ev->of_server[server] != NO_HOLDER)
 		holder_clear(ev, ev->of_server[server]);
 	ev->capacity[server] = 0;
+	atomic_store_explicit(&ev->lost[server], 0, memory_order_relaxed);
 }
 
 void events_set_capacity(struct events *ev, server_id server, uint32_t blocks)
@@ -180,6 +181,11 @@ void events_stats(const struct events *ev, struct events_stats *s)
 uint32_t events_server_records(const struct events *ev, server_id server)
 {
 	return server < SERVERS_MAX ? ev->server_recs[server] : 0;
+}
+
+uint64_t events_server_lost(const struct events *ev, server_id server)
+{
+	return server < SERVERS_MAX ? OWN(&ev->lost[server]) : 0;
 }
 
 const char *events_check(const struct events *ev)

@@ -166,6 +166,11 @@ void events_stats(const struct events *ev, struct events_stats *s);
  * that changes things. */
 uint32_t events_server_records(const struct events *ev, server_id server);
 
+/* Return how many records of a server were evicted, and blocks or further copies of it not stored,
+ * for lack of room: the budget, holders or block sizes; not those over its capacity, nor parked
+ * blocks that were dropped. events_drop_server() sets it to 0. May be called from any thread. */
+uint64_t events_server_lost(const struct events *ev, server_id server);
+
 /* ---- as bytes: save.c, load.c ----
  *
  * All ranks with their blocks, so that an agent that starts again has them; the caller keeps the

@@ -171,6 +171,7 @@ struct events {
 	struct queue dying, free_holders;
 	uint16_t of_server[SERVERS_MAX];
 	uint32_t server_recs[SERVERS_MAX], capacity[SERVERS_MAX];
+	_Atomic uint64_t lost[SERVERS_MAX];	/* records and blocks, for lack of room */
 	uint32_t servers_end;		/* one more than the highest server seen */
 	struct extras copies, several;
 
@@ -192,6 +193,14 @@ struct events {
 /* One thread writes, so this need not be an atomic addition. */
 #define COUNT(ev, what, by)	atomic_store_explicit(&(ev)->st.what, \
 		atomic_load_explicit(&(ev)->st.what, memory_order_relaxed) + (uint64_t)(by), memory_order_relaxed)
+
+static inline void server_lose(struct events *ev, server_id server, uint32_t n)
+{
+	_Atomic uint64_t *lost = &ev->lost[server];
+
+	atomic_store_explicit(
+	    lost, atomic_load_explicit(lost, memory_order_relaxed) + n, memory_order_relaxed);
+}
 
 #define GET(p)		atomic_load_explicit((p), memory_order_acquire)
 #define OWN(p)		atomic_load_explicit((p), memory_order_relaxed)	/* by the thread that writes */

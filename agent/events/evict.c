@@ -131,7 +131,7 @@ static uint32_t largest_holder(const struct events *ev)
 
 bool evict_some(struct events *ev)
 {
-	uint32_t was = ev->n_recs, h;
+	uint32_t was = ev->n_recs, h, n;
 	struct handles *map;
 
 	holder_reap(ev, 4096);
@@ -140,8 +140,9 @@ bool evict_some(struct events *ev)
 	if ((h = largest_holder(ev)) == NO_HOLDER)
 		return false;
 	map = &ev->holders[h].map;
-	if (evict(ev, h, map->n / 16 > LEAST ? map->n / 16 : LEAST) == 0)
+	if ((n = evict(ev, h, map->n / 16 > LEAST ? map->n / 16 : LEAST)) == 0)
 		return false;
+	server_lose(ev, ev->holders[h].server, n);
 	if (map->n == 0)
 		handles_free(ev, map);
 	else

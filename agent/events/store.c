@@ -48,6 +48,14 @@ static void set_at(struct course *c, struct place at)
 	c->at = at;
 }
 
+/* Count blocks for which there is no room. */
+static void refuse(const struct course *c, uint32_t n)
+{
+	COUNT(c->ev, refused, n);
+	if (c->run->server < SERVERS_MAX)
+		server_lose(c->ev, c->run->server, n);
+}
+
 /* Free memory. The block before stays where it is. */
 static bool make_room(struct course *c)
 {
@@ -62,7 +70,8 @@ static enum taken store_known(struct course *c, struct slot s)
 	uint32_t copies = record_copies(ev, c->pen.holder, s);
 
 	set_at(c, slot_place(s));
-	record_set(ev, &c->pen, s, copies_add(copies, c->run->tier));
+	if (!record_set(ev, &c->pen, s, copies_add(copies, c->run->tier)))
+		server_lose(ev, c->run->server, 1);
 	pen_open(ev, &c->pen, c->pen.holder, c->at.run);
 	pen_stamp(ev, &c->pen);
 	return TAKEN;
@@ -106,7 +115,7 @@ static void join_parked(struct course *c, uint64_t hash)
 		if (s.line != NULL)
 			set_at(c, slot_place(s));
 		if (s.line == NULL || !add_record(c, p.own, p.key, p.copies)) {
-			COUNT(ev, refused, 1);
+			refuse(c, 1);
 			continue;
 		}
 		COUNT(ev, joined, 1);
@@ -238,7 +247,7 @@ static uint32_t store_blocks(struct course *c)
 	if (how == ODD)
 		COUNT(ev, odd, run->n - i);
 	else if (how == REFUSED)
-		COUNT(ev, refused, run->n - i);
+		refuse(c, run->n - i);
 	return n;
 }
 
@@ -255,7 +264,7 @@ uint32_t events_stored(struct events *ev, const struct events_run *run)
 					   holder_find(ev, run->server, run->rank);
 	if (c.pen.holder == NO_HOLDER) {
 		if (run->keys != NULL)
-			COUNT(ev, refused, run->n);
+			refuse(&c, run->n);
 		else
 			COUNT(ev, unknown, run->n);
 		return 0;
@@ -264,12 +273,12 @@ uint32_t events_stored(struct events *ev, const struct events_run *run)
 		if (ev->holders[c.pen.holder].size != 0)
 			COUNT(ev, odd, run->n);
 		else
-			COUNT(ev, refused, run->n);
+			refuse(&c, run->n);
 		return 0;
 	}
 	ev->stamp++;
 	if (!begin_run(&c)) {
-		COUNT(ev, refused, run->n);
+		refuse(&c, run->n);
 		return 0;
 	}
 	n = store_blocks(&c);

@@ -301,12 +301,27 @@ static void apply_event(struct applying *a, struct kvevent *e)
 		a->out->cleared = true;
 		a->s->count.cleared++;
 		k->from_start = true;
+		k->lost = events_server_lost(a->r->sources.events, (server_id)a->id);
 		break;
 	case KVEVENT_UNKNOWN:
 	case KVEVENT_BAD:
 		skip_event(a);
 		break;
 	}
+}
+
+/* A source that began in the middle is complete when enough was stored since the last loss. */
+static void count_again_after_loss(struct applying *a)
+{
+	uint64_t lost = events_server_lost(a->r->sources.events, (server_id)a->id);
+
+	if (a->s->from_start || lost == a->s->lost)
+		return;
+	for (unsigned i = 0; i < a->s->n_ranks; i++)
+		a->s->rank[i].lost = lost;
+	a->s->lost = lost;
+	a->s->stored = 0;
+	a->stored = 0;
 }
 
 void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_batch *b,
@@ -323,6 +338,7 @@ void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_b
 	}
 	mem_wipe(r->sources.tokens, a.most_tokens * sizeof(*r->sources.tokens));
 	source_sum_ranks(s);
+	count_again_after_loss(&a);
 	s->count.batches++;
 	s->rank[rank].batches++;
 	s->count.events += out->events;

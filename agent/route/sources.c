@@ -125,6 +125,7 @@ static source_id open_source(
 {
 	struct sources *t = &r->sources;
 	source_id id = source_find(t, pool, server);
+	unsigned had;
 	struct source *s;
 
 	if (!make_events(r))
@@ -134,8 +135,11 @@ static source_id open_source(
 	s = &t->of[id];
 	for (unsigned k = ranks; k < s->n_ranks; k++)
 		events_cleared(t->events, (server_id)id, (uint16_t)k);
+	had = s->n_ranks;
 	if (!set_ranks(s, ranks))
 		return SOURCE_NONE;
+	for (unsigned k = had; k < ranks; k++)
+		s->rank[k].lost = events_server_lost(t->events, (server_id)id);
 	source_sum_ranks(s);
 	if (s->server[0] != '\0')
 		return id;
@@ -245,12 +249,14 @@ static bool has_gap(const struct source_rank *k)
 void source_sum_ranks(struct source *s)
 {
 	bool from_start = s->n_ranks > 0, gap = false, odd_size = false;
+	uint64_t lost = UINT64_MAX;
 	uint32_t good = 0;
 
 	for (unsigned i = 0; i < s->n_ranks; i++) {
 		good += s->rank[i].good;
 		gap |= s->rank[i].good && has_gap(&s->rank[i]);
 		from_start &= s->rank[i].from_start;
+		lost = s->rank[i].lost < lost ? s->rank[i].lost : lost;
 		odd_size |= s->rank[i].odd_size;
 	}
 	if (good < s->n_ranks)
@@ -260,6 +266,7 @@ void source_sum_ranks(struct source *s)
 	s->good = good;
 	s->ranks = s->n_ranks;
 	s->from_start = from_start;
+	s->lost = lost;
 	s->odd_size = odd_size;
 }
 
@@ -317,6 +324,7 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 		events_cleared(t->events, (server_id)id, (uint16_t)rank);
 		s->rank[rank] = (struct source_rank){
 			.state = s->rank[rank].state, .good = s->rank[rank].good, .from_start = from_start,
+			.lost = events_server_lost(t->events, (server_id)id),
 		};
 		s->stored = s->removed = 0;
 		source_sum_ranks(s);

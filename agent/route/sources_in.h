@@ -26,6 +26,7 @@ struct source_rank {
 	uint64_t full, other;		/* groups: bit per number */
 	uint32_t block_size;		/* tokens of its largest blocks; 0: none was stored */
 	bool by_device;			/* <block_size> is of blocks on the device */
+	uint64_t lost;			/* events_server_lost() when it was empty last */
 	bool odd_size;			/* no page can have the size of its blocks: none is stored */
 	uint64_t batches;		/* applied */
 	uint64_t placed;		/* <batches> at <place>; 0: <place> is unknown */
@@ -44,6 +45,8 @@ struct source {
 	/* for decisions: written under sources.lock, read without */
 	_Atomic uint32_t good, ranks;	/* ranks whose events can be trusted; all */
 	_Atomic bool from_start;
+	/* events_server_lost() when all ranks were complete last; more now: blocks are missing */
+	_Atomic uint64_t lost;
 	_Atomic uint32_t block_size;	/* tokens; 0: unknown */
 	_Atomic uint32_t page;		/* tokens of a page of its blocks; 0: unknown */
 	_Atomic bool odd_size;		/* of some rank */

@@ -186,24 +186,28 @@ static bool is_quiet(const struct source *src, const struct server *s, msec now)
 /* Tell if no older event than the first one that came can be missing. An engine that has stored as
  * many blocks as its cache has room for since then has evicted what was stored before, except
  * blocks that are still in use: then new blocks follow unknown ones (source_events.c), or those
- * reported are fewer than there is room for. */
-static bool is_complete(const struct source *src, const struct server *s)
+ * reported are fewer than there is room for. Nor may blocks be missing for which there was no room
+ * in our own index: the engine still has them. */
+static bool is_complete(const struct route *r, const struct source *src, const struct server *s)
 {
 	enum capacity_source by;
 	uint64_t capacity = server_capacity(s, &by);
 
+	if (events_server_lost(r->sources.events, (server_id)(s->source - 1)) > src->lost)
+		return false;
 	return src->from_start ||
 	       (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity &&
 		   src->blocks * src->block_size >= capacity - capacity / 8);
 }
 
-static enum trust trust_of(const struct source *src, const struct server *s, msec now)
+static enum trust trust_of(
+    const struct route *r, const struct source *src, const struct server *s, msec now)
 {
 	msec gap = src->gap_since;
 
 	if (src->good == 0 || (gap != 0 && now - gap > SOURCE_GAP_MS) || is_quiet(src, s, now))
 		return TRUST_NONE;
-	return src->good == src->ranks && is_complete(src, s) ? TRUST_ALL : TRUST_PART;
+	return src->good == src->ranks && is_complete(r, src, s) ? TRUST_ALL : TRUST_PART;
 }
 
 /* An engine does not know tenants. If they are isolated, a tenant must not learn from <hit> or from
@@ -251,7 +255,7 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
 	enum trust trust = j->reported && src != NULL && was_compared(src, j->scratch)
-	    ? trust_of(src, s, j->rq.now)
+	    ? trust_of(r, src, s, j->rq.now)
 	    : TRUST_NONE;
 	uint64_t tree = (uint64_t)(depth + grown) * j->rq.page_tokens;
 	uint64_t prompt = (uint64_t)depth * j->rq.page_tokens, reported = 0;
@@ -296,7 +300,7 @@ uint64_t source_held_tokens(const struct route *r, const struct server *s)
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 
-	if (src == NULL || src->removed == 0 || src->good < src->ranks || !is_complete(src, s))
+	if (src == NULL || src->removed == 0 || src->good < src->ranks || !is_complete(r, src, s))
 		return 0;
 	return src->blocks * src->block_size;
 }

@@ -5,7 +5,8 @@
  *     events   as its engine reports
  *     sent     the same, and an open request with the same beginning was sent there, whose blocks
  *              are not reported yet
- *     both     the larger of tree and events, because the oldest events are missing */
+ *     both     the larger of tree and events, because the oldest events are missing,
+ *              or the index of events had no room for all blocks */
 #ifndef KVROUTE_ROUTE_TRUTH_H
 #define KVROUTE_ROUTE_TRUTH_H
 

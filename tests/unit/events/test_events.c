@@ -465,6 +465,47 @@ static void capacity(void **state)
 	assert_int_equal(pages(&d, 1, "xyz"), 2);
 	assert_int_equal(stats(&d).evicted, 2);
 	assert_int_equal(events_server_records(d.ev, 1), 4);
+	assert_int_equal(events_server_lost(d.ev, 1), 0);
+	close_door(&d);
+}
+
+/* Server 1 fills the budget; server 2 has one block. */
+static void evicted_without_room_counts_for_the_server(void **state)
+{
+	struct door d = a_door();
+	uint64_t handles[64];
+	struct events_run run = { .server = 1, .n = 64, .block_pages = 1, .handles = handles,
+		.keys = handles, .space = space };
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	stored(&d, 2, "a", 0);
+	while (stats(&d).evicted == 0) {
+		assert_int_equal(events_server_lost(d.ev, 1), 0);
+		for (unsigned i = 0; i < 64; i++)
+			handles[i] = rng_next(&rng);
+		assert_int_equal(events_stored(d.ev, &run), 64);
+	}
+	assert_int_equal(events_server_lost(d.ev, 1), stats(&d).evicted);
+	assert_int_equal(events_server_lost(d.ev, 2), 0);
+	assert_int_equal(events_server_lost(d.ev, SERVERS_MAX), 0);
+	events_cleared(d.ev, 1, 0);
+	assert_int_equal(events_server_lost(d.ev, 1), stats(&d).evicted);
+	events_drop_server(d.ev, 1);
+	assert_int_equal(events_server_lost(d.ev, 1), 0);
+	close_door(&d);
+}
+
+static void refused_without_room_counts_for_the_server(void **state)
+{
+	struct door d = open_door(1 << 20, 1, 8);
+
+	assert_int_equal(stored(&d, 1, "abc", 0), 3);
+	assert_int_equal(stored(&d, 2, "abc", 0), 0);
+	assert_int_equal(stored(&d, SERVERS_MAX, "abc", 0), 0);
+	assert_int_equal(stats(&d).refused, 6);
+	assert_int_equal(events_server_lost(d.ev, 1), 0);
+	assert_int_equal(events_server_lost(d.ev, 2), 3);
 	close_door(&d);
 }
 
@@ -729,6 +770,8 @@ int main(void)
 		cmocka_unit_test(handle_zero),
 		cmocka_unit_test(cleared_at_once_and_bit_by_bit),
 		cmocka_unit_test(capacity),
+		cmocka_unit_test(evicted_without_room_counts_for_the_server),
+		cmocka_unit_test(refused_without_room_counts_for_the_server),
 		cmocka_unit_test(held_by_all_servers),
 		cmocka_unit_test(two_handles_for_one_block),
 		cmocka_unit_test(bytes_per_record),

@@ -14,11 +14,11 @@ struct story {
 
 #define TWO	"lb1/1;s1=1,0,0,1;s2=1,0,0,1"
 
-static void begin_with(struct story *s, unsigned ranks, bool from_start)
+static void begin_in(struct story *s, size_t max_bytes, unsigned ranks, bool from_start)
 {
 	memset(s, 0, sizeof(*s));
 	world_options(&s->w);
-	s->w.o.events_max_bytes = 4u << 20;
+	s->w.o.events_max_bytes = max_bytes;
 	s->w.q.path = SPAN("/v1/completions");
 	s->w.q.load = SPAN(TWO);
 	world_open(&s->w);
@@ -26,6 +26,11 @@ static void begin_with(struct story *s, unsigned ranks, bool from_start)
 	assert_int_not_equal(s->id, SOURCE_NONE);
 	for (unsigned i = 0; i < ranks; i++)
 		route_source_state(s->w.r, s->id, i, KVCURSOR_SYNCED, from_start, s->w.now);
+}
+
+static void begin_with(struct story *s, unsigned ranks, bool from_start)
+{
+	begin_in(s, 4u << 20, ranks, from_start);
 }
 
 static void begin(struct story *s)
@@ -421,6 +426,46 @@ static void an_engine_that_filled_its_cache_has_reported_all_of_it(void **state)
 	end(&s);
 }
 
+/* Publish up to <most> chains of 1000 blocks that nothing else holds, until <victim> has lost
+ * some. */
+static void fill(struct story *s, source_id id, source_id victim, unsigned most)
+{
+	const struct events *ev = s->w.r->sources.events;
+
+	for (unsigned i = 1; i <= most && events_server_lost(ev, (server_id)victim) == 0; i++) {
+		kv_stored(&s->k, &(struct kv_stored){ .first_handle = (id + 1) * 1000000ull + i * 1000,
+			.blocks = 1000, .block_size = BLOCK,
+			.first_token = 1000000 + (id * 1000 + i) * 1000 * BLOCK });
+		kv_publish(&s->w, &s->k, id, 0);
+	}
+}
+
+static void blocks_evicted_without_room_may_still_be_at_the_engine(void **state)
+{
+	struct story s;
+	source_id other;
+
+	begin_in(&s, 1u << 20, 1, true);
+	other = route_source_open(s.w.r, SPAN("pool"), SPAN("s2"), 1, s.w.now);
+	route_source_state(s.w.r, other, 0, KVCURSOR_SYNCED, true, s.w.now);
+	teach(&s);
+	stores(&s, 40);
+	fill(&s, s.id, s.id, 20);
+	expect_pages(&s, "s1", 40);
+	fill(&s, other, s.id, 100);
+	assert_true(events_server_lost(s.w.r->sources.events, (server_id)s.id) > 0);
+	expect_pages(&s, "s1", 63);
+	kv_removed(&s.k, 7, 1, NULL);		/* a batch of its own changes nothing */
+	kv_publish(&s.w, &s.k, s.id, 0);
+	expect_pages(&s, "s1", 63);
+	route_source_clear(s.w.r, s.id, 0, false, s.w.now);
+	route_source_state(s.w.r, s.id, 0, KVCURSOR_SYNCED, true, s.w.now);
+	expect_pages(&s, "s1", 0);
+	stores(&s, 30);
+	expect_pages(&s, "s1", 30);
+	end(&s);
+}
+
 static void a_publisher_that_is_silent_while_requests_go_there_is_not_trusted(void **state)
 {
 	struct story s;
@@ -609,6 +654,7 @@ int main(void)
 		cmocka_unit_test(events_from_the_middle_add_to_the_tree),
 		cmocka_unit_test(after_a_clear_nothing_older_is_missing),
 		cmocka_unit_test(an_engine_that_filled_its_cache_has_reported_all_of_it),
+		cmocka_unit_test(blocks_evicted_without_room_may_still_be_at_the_engine),
 		cmocka_unit_test(a_publisher_that_is_silent_while_requests_go_there_is_not_trusted),
 		cmocka_unit_test(a_closed_source_leaves_the_tree),
 		cmocka_unit_test(an_empty_cache_empties_the_tree_too),
