@@ -12,15 +12,17 @@ struct engine_check {
 	const struct conf_given *given;
 };
 
-#define ADDRESSES	3
+#define ADDRESSES	4
 
 /* Keys whose values may have "{address}" in them. */
 static const char *const keys[ADDRESSES] = { "engines.metrics", "engines.events.endpoint",
-	"engines.events.replay" };
+	"engines.events.replay", "engines.load" };
 
 static const char *address_of(const struct engine_opts *e, int i)
 {
-	return i == 0 ? e->metrics : i == 1 ? e->events.endpoint : e->events.replay;
+	const char *const texts[ADDRESSES] = { e->metrics, e->events.endpoint, e->events.replay, e->load };
+
+	return texts[i];
 }
 
 /* Returns true if an error at <key> must be reported, with its place. */
@@ -105,6 +107,15 @@ static void check_bound(const struct engine_check *k)
 		    "topic, so this needs engines.events.topic beside it.", v->endpoint);
 }
 
+/* It has no other transport. */
+static void check_load(const struct engine_check *k)
+{
+	struct conf_mark at;
+
+	if (strncmp(k->e->load, "ipc://", 6) == 0 && place(k, "engines.load", &at))
+		add(k, at, "engines.load: SGLang publishes its load at tcp:// only.");
+}
+
 /* The agent can be built without ZeroMQ. */
 static void check_built(const struct engine_check *k)
 {
@@ -119,14 +130,15 @@ static void check_built(const struct engine_check *k)
 static void check_endpoint(const struct engine_check *k)
 {
 	static const char *const beside[] = { "engines.events.replay", "engines.events.topic",
-		"engines.events.ranks" };
+		"engines.events.ranks", "engines.load" };
 	const struct engine_events_opts *v = &k->e->events;
-	const bool given[] = { v->replay[0] != '\0', v->topic[0] != '\0', v->ranks != 0 };
+	const bool given[] = { v->replay[0] != '\0', v->topic[0] != '\0', v->ranks != 0,
+		k->e->load[0] != '\0' };
 	struct conf_mark at;
 
 	if (v->endpoint[0] != '\0')
 		return;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (given[i] &&
 		    conf_error_place(k->given, conf_key_of(beside[i]),
 			conf_key_of("engines.events.endpoint"), &at)) {
@@ -149,7 +161,10 @@ void conf_check_engine(struct conf_errors *es, const char *file, const struct co
 		check_ranks(&k, keys[1], e->events.endpoint);
 	if (e->events.replay[0] != '\0')
 		check_ranks(&k, keys[2], e->events.replay);
+	if (e->load[0] != '\0')
+		check_ranks(&k, keys[3], e->load);
 	check_auto(&k);
 	check_bound(&k);
+	check_load(&k);
 	check_built(&k);
 }

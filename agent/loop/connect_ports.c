@@ -50,6 +50,7 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 		add_peer_port(out, o->engines[i].metrics);
 		add_rank_ports(out, v->endpoint, v->ranks);
 		add_rank_ports(out, v->replay, v->ranks);
+		add_rank_ports(out, o->engines[i].load, v->ranks);
 	}
 }
 

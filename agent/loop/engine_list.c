@@ -62,7 +62,7 @@ static bool is_open_text(const char *text)
 bool engine_is_open(const struct engine_opts *e)
 {
 	return is_star(e) || is_open_text(e->metrics) || is_open_text(e->events.endpoint) ||
-	       is_open_text(e->events.replay);
+	       is_open_text(e->events.replay) || is_open_text(e->load);
 }
 
 bool engine_list_needs(const struct engine_opts *conf, size_t n_conf, struct span pool)
@@ -102,7 +102,7 @@ static bool entry_fill(
 	memcpy(out->name, s->name, sizeof(out->name));
 	return fill(out->metrics, e->metrics, s) == 0 &&
 	       fill(out->events.endpoint, e->events.endpoint, s) == 0 &&
-	       fill(out->events.replay, e->events.replay, s) == 0;
+	       fill(out->events.replay, e->events.replay, s) == 0 && fill(out->load, e->load, s) == 0;
 }
 
 size_t engine_list_make(const struct engine_opts *conf, size_t n_conf,
@@ -178,5 +178,6 @@ bool engine_events_fill(struct engine_opts *e, const struct engine_told *told)
 	}
 	if (v->ranks == 0)
 		v->ranks = 1;
-	return ports_exist(v->endpoint, v->ranks) && ports_exist(v->replay, v->ranks);
+	return ports_exist(v->endpoint, v->ranks) && ports_exist(v->replay, v->ranks) &&
+	       ports_exist(e->load, v->ranks);
 }

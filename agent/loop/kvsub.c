@@ -15,6 +15,7 @@ int kvsub_apply_engines(struct kvsub *k, const struct engine_opts *list, size_t 
 			continue;
 		memcpy(s[used].pool, list[i].pool, sizeof(s[used].pool));
 		memcpy(s[used].server, list[i].name, sizeof(s[used].server));
+		memcpy(s[used].load, list[i].load, sizeof(s[used].load));
 		s[used++].events = list[i].events;
 	}
 	rc = kvsub_apply(k, s, used);
@@ -32,7 +33,7 @@ int kvsub_apply_engines(struct kvsub *k, const struct engine_opts *list, size_t 
 #include "agent/os/clock.h"
 
 #define TICK_S		0.1
-#define ZMQ_SOCKETS	(4 * SOURCES_MAX * 16)
+#define ZMQ_SOCKETS	(6 * SOURCES_MAX * 16)
 #define BOUND_MAX	256
 
 /* ---- from other threads ------------------------------------------------------------------ */

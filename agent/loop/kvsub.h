@@ -1,15 +1,17 @@
-/* kvsub.h - read the KV cache events that engines publish over ZeroMQ.
+/* kvsub.h - read what engines publish over ZeroMQ: KV cache events and load.
  *
  *      engine, rank r                      thread "events"
  *      PUB    endpoint, port + r   ----->  SUB      every batch, in order: feed/kvcursor.h
  *      ROUTER replay, port + r     <---->  DEALER   opened only while batches are missing
  *                                            |
  *                                            '--> route_source_batch(), _clear(), _state()
+ *      PUB    load, port + r       ----->  SUB ---> route_observe_load()
  *
  * The agent connects to an endpoint, or binds it if its host is "*", 0.0.0.0 or [::], as engines
  * themselves do. Many publishers may connect to a bound endpoint. They are told apart by topic: a
  * message belongs to the source with the longest topic that it begins with, so each source there
- * needs a topic of its own. A replay endpoint is always connected to.
+ * needs a topic of its own. A replay endpoint and a load socket are
+ * always connected to.
  *
  * Hosts are numeric, because resolving a name could block. Without libzmq all of this is missing
  * from the program: kvsub_available(). */
@@ -22,6 +24,7 @@
 struct event_source {
 	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];
 	struct engine_events_opts events;
+	char load[ENGINE_URL_MAX + 1];	/* "": it has no load socket */
 };
 
 /* Returns false if the program was built without libzmq. */

@@ -2,7 +2,8 @@
  *
  *      kvsub
  *        |-- sources --> kvsub_source   chat/gpu1
- *        |                 |-- rank 0     cursor, live socket, replay socket while it is needed
+ *        |                 |-- rank 0     cursor, live socket, replay socket while it is needed,
+ *        |                 |              load socket, last load
  *        |                 '-- rank 1
  *        |-- sockets --> all of them; those that publishers connect to stay as long as the process
  *        '-- ready ----> sockets that may have messages left; the others wait for their descriptor
@@ -22,6 +23,7 @@
 
 #include "agent/base/list.h"
 #include "agent/feed/kvcursor.h"
+#include "agent/feed/sgl_load.h"
 #include "agent/loop/agent_in.h"
 #include "agent/loop/kvsub.h"
 #include "agent/route/sources.h"
@@ -31,6 +33,7 @@
 #define KVSUB_LIVE_MESSAGES	1000		/* that may wait in a socket */
 #define KVSUB_REPLAY_MESSAGES	16384
 #define KVSUB_PART_BYTES	(16u << 20)	/* of one part; a larger one ends the connection */
+#define KVSUB_LOAD_BYTES	(64u << 10)	/* the same, of a load socket */
 #define KVSUB_CONN_BYTES	(64u << 20)	/* received and not read: above, the connection is ended */
 #define KVSUB_ALL_BYTES		(256u << 20)	/* the same for all connections together */
 #define KVSUB_HELD_BYTES	(64u << 20)	/* batches held by all cursors */
@@ -38,8 +41,9 @@
 #define KVSUB_CONNS_MAX		256		/* publishers at one bound socket */
 #define KVSUB_FDS_THREAD	16		/* of the loop and of libzmq's threads */
 #define KVSUB_FDS_RANK		6		/* of a rank: live and replay socket, monitors, TCP */
+#define KVSUB_FDS_LOAD		3		/* of a rank: load socket, monitor, TCP */
 
-enum kvsub_kind { KVSUB_LIVE, KVSUB_BOUND, KVSUB_REPLAY };
+enum kvsub_kind { KVSUB_LIVE, KVSUB_BOUND, KVSUB_REPLAY, KVSUB_LOAD };
 
 /* One TCP connection of a socket. */
 struct kvsub_conn {
@@ -57,10 +61,10 @@ struct kvsub_socket {
 	bool dead;			/* closed; freed at the end of the turn */
 	void *zmq, *monitor;
 	ev_io io, monitor_io;
-	struct kvsub_rank *rank;	/* of LIVE and REPLAY */
+	struct kvsub_rank *rank;	/* NULL: of BOUND */
 	struct list ranks;		/* of BOUND */
 	uint16_t port;			/* of BOUND */
-	msec gone_at;			/* of LIVE: a connection ended, and libzmq makes no other; 0: none */
+	msec gone_at;			/* of LIVE and LOAD: a connection ended, and libzmq makes no other; 0: none */
 	struct kvsub_conn *conns;
 	unsigned n_conns, conns_room;
 	uint64_t received_before;	/* on connections that have ended */
@@ -75,6 +79,18 @@ struct kvsub_figures {
 	uint64_t batches, gaps, replays, replayed, lost, restarts, resets, undecoded;
 	uint64_t bad_frames, connected, ended, bytes;
 	uint64_t held;			/* batches now */
+	uint64_t loads, bad_loads;	/* messages of load sockets */
+};
+
+struct kvsub_load {
+	struct kvsub_socket *socket;	/* NULL: none, or it could not be opened */
+	msec opened_at;
+	struct sgl_rank_load last;
+	msec at;			/* of <last>; before it, of the first opening */
+	bool news;			/* the core was not told of <last> */
+	int told;			/* the last log line: 1 received, -1 not, 0 none */
+	const char *error;		/* of the last bad message since that line; NULL: none */
+	uint64_t taken, bad;
 };
 
 struct kvsub_rank {
@@ -82,6 +98,7 @@ struct kvsub_rank {
 	unsigned n;
 	struct kvcursor cursor;
 	struct kvsub_socket *live, *replay;
+	struct kvsub_load load;
 	struct list at_bound;		/* in the <ranks> of a bound socket */
 	int fd;				/* of the last message, if bound */
 	bool replaying, sent;
@@ -185,6 +202,10 @@ struct kvsub_socket *kvsub_socket_bind(struct kvsub *k, int fd, uint16_t port);
 void kvsub_socket_close(struct kvsub_socket *s);
 void kvsub_free_dead(struct kvsub *k);
 
+/* Returns true if <s>, opened at <opened_at>, is NULL or has had no connection for a while, and
+ * libzmq makes no other. */
+bool kvsub_socket_is_gone(const struct kvsub_socket *s, msec opened_at, msec now);
+
 /* Returns the socket bound to <port>, or NULL. */
 struct kvsub_socket *kvsub_bound_at(struct kvsub *k, uint16_t port);
 
@@ -205,7 +226,7 @@ void kvsub_conn_remove(struct kvsub_socket *s, int fd);
 /* End connections on which more has come than may wait. */
 void kvsub_watch(struct kvsub *k);
 
-/* ---- kvsub_rank.c ------------------------------------------------------------------------ */
+/* ---- kvsub_rank.c, kvsub_load.c ---------------------------------------------------------- */
 
 /* Make the live socket, or join a bound one. */
 void kvsub_rank_open(struct kvsub_rank *r);
@@ -219,6 +240,14 @@ void kvsub_rank_live(struct kvsub_rank *r, const struct kvframe *f);
 void kvsub_rank_replayed(struct kvsub_rank *r, const struct kvframe *f);
 void kvsub_rank_bad(struct kvsub_rank *r);	/* a message that is no frame */
 void kvsub_rank_tick(struct kvsub_rank *r, msec now);
+
+/* Store the load of a message. <f> NULL: it is no frame. */
+void kvsub_load_take(struct kvsub_rank *r, const struct kvframe *f);
+
+/* Tell the core the load of the server, if <r> has a new one. */
+void kvsub_load_tell(struct kvsub_rank *r);
+void kvsub_load_tick(struct kvsub_rank *r, msec now);
+void kvsub_load_close(struct kvsub_rank *r);
 
 /* Handle what follows from the last call of the cursor: tell the core, begin or end a replay. */
 void kvsub_rank_look(struct kvsub_rank *r, msec now);

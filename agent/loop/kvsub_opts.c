@@ -26,7 +26,8 @@ uint64_t kvsub_fds(const struct loop_opts *o)
 		const struct engine_events_opts *v = &o->engines[i].events;
 
 		if (v->endpoint[0] != '\0')
-			n += KVSUB_FDS_RANK * (v->ranks > 0 ? v->ranks : 1);
+			n += (KVSUB_FDS_RANK + (o->engines[i].load[0] != '\0' ? KVSUB_FDS_LOAD : 0)) *
+			     (v->ranks > 0 ? v->ranks : 1);
 	}
 	return n;
 }

@@ -12,7 +12,6 @@
 #include "agent/os/clock.h"
 
 #define REPLAY_IDLE_MS	10000	/* then its socket is closed */
-#define REOPEN_MS	2000	/* a socket without a connection that libzmq makes no other for */
 #define OFF_MS		3000	/* without a connection for so long: a log line */
 
 static struct agent *agent_of(const struct kvsub_rank *r)
@@ -328,8 +327,8 @@ void kvsub_rank_open(struct kvsub_rank *r)
 
 static void reopen(struct kvsub_rank *r, msec now)
 {
-	if (engine_endpoint_is_bound(r->source->who.events.endpoint) || now - r->opened_at < REOPEN_MS ||
-	    (r->live != NULL && (r->live->gone_at == 0 || now - r->live->gone_at < REOPEN_MS)))
+	if (engine_endpoint_is_bound(r->source->who.events.endpoint) ||
+	    !kvsub_socket_is_gone(r->live, r->opened_at, now))
 		return;
 	if (r->live != NULL)
 		kvsub_socket_close(r->live);
@@ -344,6 +343,7 @@ void kvsub_rank_tick(struct kvsub_rank *r, msec now)
 	kvsub_rank_look(r, now);
 	if (r->replay != NULL && !r->replaying && now - r->replay_at >= REPLAY_IDLE_MS)
 		close_replay(r);
+	kvsub_load_tick(r, now);
 }
 
 void kvsub_rank_init(struct kvsub_rank *r, struct kvsub_source *s, unsigned n)
@@ -367,6 +367,7 @@ void kvsub_rank_fini(struct kvsub_rank *r)
 	kvcursor_disconnected(&r->cursor, clock_msec());
 	end_replay(r);
 	close_replay(r);
+	kvsub_load_close(r);
 	kvcursor_fini(&r->cursor);
 }
 

@@ -10,6 +10,7 @@
 #include "agent/loop/engine_url.h"
 #include "agent/os/clock.h"
 
+#define REOPEN_MS	2000	/* a socket without a connection that libzmq makes no other for */
 #define EVENT_BYTES	6	/* of a monitor: what (16 bits), value (32 bits), in host order */
 #define EVENTS		(ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | \
 			 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_DELAYED | \
@@ -44,7 +45,7 @@ static void set_int(void *zmq, int option, int value)
 /* A dead peer is found by TCP, after a minute. */
 static void set_options(void *zmq, enum kvsub_kind kind, bool v6)
 {
-	int64_t most = KVSUB_PART_BYTES;
+	int64_t most = kind == KVSUB_LOAD ? KVSUB_LOAD_BYTES : KVSUB_PART_BYTES;
 
 	zmq_setsockopt(zmq, ZMQ_MAXMSGSIZE, &most, sizeof(most));
 	set_int(zmq, ZMQ_RCVHWM, kind == KVSUB_REPLAY ? KVSUB_REPLAY_MESSAGES : KVSUB_LIVE_MESSAGES);
@@ -122,7 +123,7 @@ static struct kvsub_socket *socket_new(struct kvsub *k, enum kvsub_kind kind, bo
 struct kvsub_socket *kvsub_socket_open(
     struct kvsub *k, enum kvsub_kind kind, struct kvsub_rank *rank, const char *endpoint)
 {
-	const char *topic = rank->source->who.events.topic;
+	const char *topic = kind == KVSUB_LOAD ? SGL_LOAD_TOPIC : rank->source->who.events.topic;
 	unsigned port = engine_endpoint_port(endpoint);
 	struct kvsub_socket *s = socket_new(k, kind, strchr(endpoint, '[') != NULL);
 	char to[ENGINE_URL_MAX + 8];
@@ -135,7 +136,7 @@ struct kvsub_socket *kvsub_socket_open(
 		    port + rank->n);
 	else
 		snprintf(to, sizeof(to), "%s", endpoint);
-	if (kind == KVSUB_LIVE)
+	if (kind != KVSUB_REPLAY)
 		zmq_setsockopt(s->zmq, ZMQ_SUBSCRIBE, topic, strlen(topic));
 	if (zmq_connect(s->zmq, to) == 0)
 		return s;
@@ -171,6 +172,12 @@ void kvsub_socket_close(struct kvsub_socket *s)
 	close_zmq(s);
 	list_remove(&s->link);
 	list_append(&s->k->dead, &s->link);
+}
+
+bool kvsub_socket_is_gone(const struct kvsub_socket *s, msec opened_at, msec now)
+{
+	return now - opened_at >= REOPEN_MS &&
+	       (s == NULL || (s->gone_at != 0 && now - s->gone_at >= REOPEN_MS));
 }
 
 void kvsub_free_dead(struct kvsub *k)
@@ -362,6 +369,10 @@ static void take_message(struct kvsub_socket *s, struct message *m)
 
 	for (unsigned i = 0; ok && i < m->n; i++)
 		part[i] = span_of(zmq_msg_data(&m->part[i]), zmq_msg_size(&m->part[i]));
+	if (s->kind == KVSUB_LOAD) {
+		kvsub_load_take(r, ok && kvframe_live(part, m->n, &f) ? &f : NULL);
+		return;
+	}
 	if (s->kind == KVSUB_REPLAY)
 		ok = ok && kvframe_replay(part, m->n, &f);
 	else
@@ -394,6 +405,8 @@ void kvsub_socket_read(struct kvsub_socket *s)
 		return;
 	if (s->kind == KVSUB_REPLAY)
 		kvsub_rank_ask(s->rank);
+	if (s->kind == KVSUB_LOAD)
+		kvsub_load_tell(s->rank);
 	if (n == KVSUB_TURN)
 		set_ready(s, true);
 }

@@ -12,7 +12,8 @@ static bool same_source(const struct event_source *a, const struct event_source 
 	return strcmp(a->pool, b->pool) == 0 && strcmp(a->server, b->server) == 0 &&
 	       strcmp(a->events.endpoint, b->events.endpoint) == 0 &&
 	       strcmp(a->events.replay, b->events.replay) == 0 &&
-	       strcmp(a->events.topic, b->events.topic) == 0 && a->events.ranks == b->events.ranks;
+	       strcmp(a->events.topic, b->events.topic) == 0 && strcmp(a->load, b->load) == 0 &&
+	       a->events.ranks == b->events.ranks;
 }
 
 static void close_rank(struct kvsub_rank *r)
@@ -164,6 +165,8 @@ static void add_rank(struct kvsub_figures *f, const struct kvsub_rank *r)
 	f->ended += r->ended;
 	f->bytes += r->bytes;
 	f->held += r->cursor.n_held;
+	f->loads += r->load.taken;
+	f->bad_loads += r->load.bad;
 }
 
 void kvsub_set_figures(struct kvsub *k)

@@ -35,6 +35,7 @@ struct engine_opts {
 	char pool[POOL_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];	/* the server, as HAProxy names it */
 	char metrics[ENGINE_URL_MAX + 1];	/* address: engine_url.h; "": not polled */
 	struct engine_events_opts events;
+	char load[ENGINE_URL_MAX + 1];	/* its load socket, rank 0: "tcp://10.0.0.7:5570"; "": none */
 };
 
 /* Options of the agent. Addresses: "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock";

@@ -27,6 +27,8 @@ static const struct metric_column columns[] = {
 	{ "events_connections_ended_total", COUNTER,
 		"Connections ended because too many bytes of them waited in memory." },
 	{ "events_received_bytes_total", COUNTER, "Bytes of messages received." },
+	{ "engine_load_messages_total", COUNTER, "Messages of its load socket (engines.load)." },
+	{ "engine_load_bad_messages_total", COUNTER, "Messages of its load socket that are no load." },
 };
 
 static void add_source(void *arg, const struct event_source *who, const struct kvsub_figures *f)
@@ -36,7 +38,7 @@ static void add_source(void *arg, const struct event_source *who, const struct k
 		f->worst, f->synced, f->lag_s, (double)f->batches, (double)f->gaps, (double)f->replays,
 		(double)f->replayed, (double)f->lost, (double)f->restarts, (double)f->resets,
 		(double)f->undecoded, (double)f->bad_frames, (double)f->held, (double)f->connected,
-		(double)f->ended, (double)f->bytes,
+		(double)f->ended, (double)f->bytes, (double)f->loads, (double)f->bad_loads,
 	};
 
 	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(columns) / sizeof(columns[0]) &&

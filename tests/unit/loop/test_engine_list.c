@@ -62,10 +62,14 @@ static const struct engine_opts conf[] = {
 	{ "chat", "*", "http://{address}:{port}/metrics",
 	    { "tcp://{address}:5557", "tcp://{address}:5558", "kv", 2 } },
 	{ "chat", "gpu2", "10.9.9.9:1", { "" } },
-	{ "chat", "gpu3", "", { "tcp://{address}:7000" } },
+	{ "chat", "gpu3", "", { "tcp://{address}:7000" }, "tcp://{address}:7001" },
 	{ "code", "only", "127.0.0.1:8000", { "" } },
 	{ "star", "*", "", { "tcp://{address}:1" } },
 };
+
+/* Only the address of its load socket is that of the server. */
+static const struct engine_opts load_only = { "chat", "gpu1", "", { "tcp://10.9.9.9:1" },
+	"tcp://{address}:5570" };
 
 static const struct engine_server servers[] = {
 	{ "chat", "gpu1", "10.0.0.1", 8001 }, { "chat", "gpu2", "10.0.0.2", 8002 },
@@ -82,9 +86,10 @@ static void say(char *out, size_t cap, const struct engine_opts *list, size_t n)
 
 	out[0] = '\0';
 	for (size_t i = 0; i < n && at < cap; i++)
-		at += (size_t)snprintf(out + at, cap - at, "%s/%s %s %s %s %s %u\n", list[i].pool,
+		at += (size_t)snprintf(out + at, cap - at, "%s/%s %s %s %s %s %u%s%s\n", list[i].pool,
 		    list[i].name, list[i].metrics, list[i].events.endpoint, list[i].events.replay,
-		    list[i].events.topic, list[i].events.ranks);
+		    list[i].events.topic, list[i].events.ranks, list[i].load[0] ? " " : "",
+		    list[i].load);
 }
 
 static void a_star_stands_for_the_others(void **state)
@@ -98,7 +103,7 @@ static void a_star_stands_for_the_others(void **state)
 	    "chat/gpu2 10.9.9.9:1    0\n"
 	    "code/only 127.0.0.1:8000    0\n"
 	    "chat/gpu1 http://10.0.0.1:8001/metrics tcp://10.0.0.1:5557 tcp://10.0.0.1:5558 kv 2\n"
-	    "chat/gpu3  tcp://[fd00::3]:7000   0\n"
+	    "chat/gpu3  tcp://[fd00::3]:7000   0 tcp://[fd00::3]:7001\n"
 	    "chat/gpu4 http://[fd00::4]:8004/metrics tcp://[fd00::4]:5557 tcp://[fd00::4]:5558 kv 2\n");
 }
 
@@ -109,6 +114,8 @@ static void without_rows_only_fixed_ones(void **state)
 	assert_int_equal(engine_list_make(conf, N(conf), NULL, 0, list, 8), 2);
 	assert_string_equal(list[0].name, "gpu2");
 	assert_string_equal(list[1].name, "only");
+	assert_int_equal(engine_list_make(&load_only, 1, servers, N(servers), list, 8), 1);
+	assert_string_equal(list[0].load, "tcp://10.0.0.1:5570");
 	assert_int_equal(engine_list_make(NULL, 0, servers, N(servers), list, 8), 0);
 	assert_int_equal(engine_list_make(NULL, 0, NULL, 0, NULL, 0), 0);
 }
@@ -175,6 +182,8 @@ static const struct {
 	    { .answered = true, .ranks = 6 }, "tcp://10.0.0.1:65530   6" },
 	{ "more than ports of the replay", { .events = { "tcp://10.0.0.1:1", "tcp://10.0.0.1:65535" } },
 	    true, { .answered = true, .ranks = 2 }, NULL },
+	{ "more than ports of the load", { .events = { "tcp://10.0.0.1:1" },
+	    .load = "tcp://10.0.0.1:65535" }, true, { .answered = true, .ranks = 2 }, NULL },
 	{ "auto", { .metrics = "http://10.0.0.1:30000/metrics", .events = { "auto" } }, true,
 	    { .answered = true, .ranks = 4, .info = { 5557, 5600, 2, 64, "kv" } },
 	    "tcp://10.0.0.1:5557 tcp://10.0.0.1:5600 kv 2" },
