@@ -57,6 +57,7 @@ declare -A suite=(
 	[problems]="python3 tests/it/problems.py"
 	[polls]="python3 tests/it/polls.py"
 	[discovery]="python3 tests/it/discovery.py"
+	[ranks]="python3 tests/it/ranks.py"
 	[feed]="python3 tests/it/promises/feed.py"
 	[scarce]="python3 tests/it/promises/scarce.py"
 	[socket]="python3 tests/it/promises/on_socket.py"
@@ -85,7 +86,7 @@ done
 # them. All suites that build in build/asan share one lane.
 costly='~asan,fuzz,stories-asan,tsan,clang,compose'
 wait_1=stories,failures,restart,feed,threats,vtc
-wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,start
+wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
 wait_3=socket,memory,models,scarce,work,ctl,events,kvsub,man,bench-files,spop-check,tools,ties,conf
 order=(columns unit "$costly+$wait_1+$wait_2+$wait_3")
 check=("unit+columns,ctl,man,conf+vtc")

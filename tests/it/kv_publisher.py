@@ -294,5 +294,11 @@ class Publisher:
     def send(self, seq, payload):
         self.pub.send_multipart([self.topic, struct.pack(">Q", seq), payload])
 
+    def send_load(self, running, waiting, used, size, rank=None, topic=b"load"):
+        """Publish a load as SGLang does, of which <pub> must be a socket of its own."""
+        self.pub.send_multipart([topic, struct.pack(">Q", self.seq), pack(
+            ["LoadStat", running, waiting, used, size, rank, 0])])
+        self.seq += 1
+
     def size(self):
         return len(self.cache.blocks)
