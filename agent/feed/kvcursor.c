@@ -130,12 +130,12 @@ static void hold(struct kvcursor *c, uint64_t sequence, struct span payload)
 
 /* ---- applying --------------------------------------------------------------------------- */
 
-void kvcursor_forget(struct kvcursor *c, bool from_start)
+void kvcursor_forget(struct kvcursor *c, bool from_start, bool restarted)
 {
 	c->degraded = false;
 	c->blocks = c->owed = c->lost = 0;
 	c->from_start = from_start;
-	c->calls->clear(c->arg, from_start);
+	c->calls->clear(c->arg, from_start, restarted);
 }
 
 void kvcursor_lose(struct kvcursor *c, uint64_t n)
@@ -150,7 +150,7 @@ void kvcursor_lose(struct kvcursor *c, uint64_t n)
 	if (c->lost <= c->o->lost_max)
 		return;
 	c->count.clears++;
-	kvcursor_forget(c, false);
+	kvcursor_forget(c, false, false);
 }
 
 static void take_effect(struct kvcursor *c, const struct kvcursor_effect *did)
@@ -213,14 +213,14 @@ void kvcursor_drain(struct kvcursor *c)
 /* ---- the end of certainty --------------------------------------------------------------- */
 
 /* Begin anew, as on the first contact. */
-static void begin_anew(struct kvcursor *c, bool from_start)
+static void begin_anew(struct kvcursor *c, bool from_start, bool restarted)
 {
 	kvcursor_drop_held(c);
 	if (c->replay != KVCURSOR_NONE)
 		kvcursor_abort(c);
 	c->begun = c->unsure = c->torn = c->unheld = c->has_hash = false;
 	c->next = c->live_next = 0;
-	kvcursor_forget(c, from_start);
+	kvcursor_forget(c, from_start, restarted);
 	c->from_start = false;
 }
 
@@ -231,14 +231,14 @@ void kvcursor_restarted(struct kvcursor *c, bool from_start, msec now)
 	c->started = 0;
 	c->full_used = false;
 	c->due = now;
-	begin_anew(c, from_start);
+	begin_anew(c, from_start, true);
 }
 
 /* The engine may be the same or not, and nothing can tell: what is known may be wrong. */
 void kvcursor_unverified(struct kvcursor *c)
 {
 	c->count.clears++;
-	begin_anew(c, false);
+	begin_anew(c, false, false);
 }
 
 /* Begin with the first batch held, unless that is known to be the next. */
@@ -246,7 +246,7 @@ static void begin_at_held(struct kvcursor *c, const struct kvcursor_held *h)
 {
 	if (c->unsure && h->sequence != c->next) {
 		c->count.clears++;
-		kvcursor_forget(c, false);
+		kvcursor_forget(c, false, false);
 		c->begun = false;
 	}
 	c->unsure = false;

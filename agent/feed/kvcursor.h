@@ -83,8 +83,9 @@ struct kvcursor_effect {
 struct kvcursor_calls {
 	/* Apply a payload. Returns false if it cannot be decoded: its events count as lost. */
 	bool (*apply)(void *arg, struct span payload, struct kvcursor_effect *out);
-	/* Forget all blocks. <from_start>: the next batch is the first of the engine. */
-	void (*clear)(void *arg, bool from_start);
+	/* Forget all blocks. <from_start>: the next batch is the first of the engine. <restarted>: the
+	 * engine was restarted, so that its cache is empty. */
+	void (*clear)(void *arg, bool from_start, bool restarted);
 	void *arg;
 };
 

@@ -21,7 +21,7 @@ void kvcursor_drain(struct kvcursor *c);
 void kvcursor_drop_held(struct kvcursor *c);
 
 /* Forget all blocks. */
-void kvcursor_forget(struct kvcursor *c, bool from_start);
+void kvcursor_forget(struct kvcursor *c, bool from_start, bool restarted);
 
 /* The engine was restarted: clear, and begin anew. */
 void kvcursor_restarted(struct kvcursor *c, bool from_start, msec now);

@@ -168,7 +168,7 @@ static bool take_overlap(struct kvcursor *c, const struct kvframe *f, msec now)
 	if (f->sequence >= c->next) {	/* what could be compared is gone */
 		c->count.lost += f->sequence - c->next;
 		c->count.clears++;
-		kvcursor_forget(c, false);
+		kvcursor_forget(c, false, false);
 		kvcursor_begin_at(c, f->sequence);
 		c->unsure = false;
 		return true;

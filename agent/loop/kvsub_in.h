@@ -32,7 +32,7 @@
 #define KVSUB_TURN		64		/* messages of a socket handled before the others */
 #define KVSUB_LIVE_MESSAGES	1000		/* that may wait in a socket */
 #define KVSUB_REPLAY_MESSAGES	16384
-#define KVSUB_PART_BYTES	(16u << 20)	/* of one part; a larger one ends the connection */
+#define KVSUB_PART_BYTES	(4u << 20)	/* of one part; a larger one ends the connection */
 #define KVSUB_LOAD_BYTES	(64u << 10)	/* the same, of a load socket */
 #define KVSUB_CONN_BYTES	(64u << 20)	/* received and not read: above, the connection is ended */
 #define KVSUB_ALL_BYTES		(256u << 20)	/* the same for all connections together */

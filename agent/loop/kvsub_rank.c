@@ -155,12 +155,12 @@ static bool apply(void *arg, struct span payload, struct kvcursor_effect *did)
 	return true;
 }
 
-static void clear(void *arg, bool from_start)
+static void clear(void *arg, bool from_start, bool restarted)
 {
 	struct kvsub_rank *r = arg;
 
-	route_source_clear(
-	    agent_of(r)->route, r->source->id, r->n, from_start, agent_msec(agent_of(r)));
+	route_source_clear(agent_of(r)->route, r->source->id, r->n, from_start, restarted,
+	    agent_msec(agent_of(r)));
 }
 
 static const struct kvcursor_calls calls = { .apply = apply, .clear = clear };

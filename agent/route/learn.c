@@ -321,6 +321,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		rate_take_back(&to->rate, e->added);
 	out->confirm = to != NULL && served(f) && !failed &&
 	    (f->kind == FACT_FIRST || f->response_ms >= 0);
+	if (f->kind == FACT_DONE && !out->confirm)	/* its blocks may never be stored */
+		e->server->stores_due = 0;
 	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE &&
 	    f->retries <= 0) {
 		if (!e->work.uncertain)

@@ -131,10 +131,14 @@ static void root_of(
 	const struct hash_key *key = &a->r->key;
 	uint64_t cache = space_cache_of(key, e->lora_name, salt);
 
-	if (e->lora_name.n > 0)
+	if (salt.n > 0)
+		a->s->salts = true;
+	if (e->lora_name.n > 0) {
+		a->s->adapters = true;
 		adapter_note(a->r, span_str(a->s->pool), e->lora_name);
-	else if (e->has_lora_id)
+	} else if (e->has_lora_id) {
 		cache = hash_mix(key, cache, NO_MATCH);
+	}
 	source_root(a->r, cache, page, root);
 }
 
@@ -257,15 +261,18 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 	}
 	if (!kvevent_dense(e)) {
 		a->s->count.not_dense++;
+		a->s->unusable++;
 		return;
 	}
 	a->s->tiers |= tier_of(e) != EVENTS_DEVICE;
 	if (size_is_better(k, e))
 		learn_size(a, e);
-	if (k->odd_size || e->block_size != k->block_size)
+	if (k->odd_size || e->block_size != k->block_size) {
 		a->s->count.odd_size++;
-	else
-		store_blocks(a, e, page_of(&a->r->sources, e->block_size));
+		return;
+	}
+	store_blocks(a, e, page_of(&a->r->sources, e->block_size));
+	a->s->usable++;
 }
 
 static void apply_removed(struct applying *a, struct kvevent *e)
@@ -289,12 +296,14 @@ static void apply_event(struct applying *a, struct kvevent *e)
 	switch (e->kind) {
 	case KVEVENT_STORED:
 	case KVEVENT_REMOVED:
-		if (!full_attention(k, e))
+		if (!full_attention(k, e)) {
 			a->s->count.other_layers++;
-		else if (e->kind == KVEVENT_STORED)
+			a->s->unusable += e->kind == KVEVENT_STORED;
+		} else if (e->kind == KVEVENT_STORED) {
 			apply_stored(a, e);
-		else
+		} else {
 			apply_removed(a, e);
+		}
 		break;
 	case KVEVENT_CLEARED:
 		events_cleared(a->r->sources.events, (server_id)a->id, a->rank);

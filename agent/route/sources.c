@@ -312,7 +312,8 @@ void sources_clear_trees(struct route *r)
 	}
 }
 
-void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start, msec now)
+void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start,
+    bool restarted, msec now)
 {
 	struct sources *t = &r->sources;
 	struct source *s = &t->of[id];
@@ -327,11 +328,15 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 			.lost = events_server_lost(t->events, (server_id)id),
 		};
 		s->stored = s->removed = 0;
+		if (all) {
+			s->block_size = 0;
+			source_use_page(t, s, 0);
+		}
 		source_sum_ranks(s);
 		s->blocks = events_server_records(t->events, (server_id)id);
 	}
 	pthread_mutex_unlock(&t->lock);
-	if (from_start && all)
+	if ((from_start || restarted) && all)
 		clear_tree(r, id);
 }
 
@@ -351,7 +356,8 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
 	alone = s->n_ranks == 1;
 	if (rank < s->n_ranks)
 		source_apply(r, id, rank, &b, out);
-	s->last_batch = now;
+	if (out->stored > 0 || out->cleared)
+		s->last_batch = now;
 	events_tick(t->events, WORK_RECORDS);
 	pthread_mutex_unlock(&t->lock);
 	if (out->cleared && alone)

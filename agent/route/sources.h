@@ -42,8 +42,10 @@ int route_source_batch(struct route *r, source_id id, unsigned rank, struct span
     msec now, struct source_batch *out);
 
 /* Forget the blocks of <rank>, because the engine was restarted or too many batches are lost.
- * <from_start>: the next batch is the engine's first, so that nothing older is missing. */
-void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start, msec now);
+ * <from_start>: the next batch is the engine's first, so that nothing older is missing.
+ * <restarted>: its cache is empty, so what requests taught is forgotten, too. */
+void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_start,
+    bool restarted, msec now);
 
 /* The cursor of <rank> is in <state> now. <from_start>: as above, of the first batch applied. */
 void route_source_state(struct route *r, source_id id, unsigned rank, enum kvcursor_state state,

@@ -50,11 +50,13 @@ struct source {
 	_Atomic uint32_t block_size;	/* tokens; 0: unknown */
 	_Atomic uint32_t page;		/* tokens of a page of its blocks; 0: unknown */
 	_Atomic bool odd_size;		/* of some rank */
+	_Atomic bool salts, adapters;	/* its events have named some; engines of today do not all */
+	_Atomic uint64_t usable, unusable;	/* stored events since it was opened */
 	_Atomic uint64_t blocks;	/* stored at present */
 	_Atomic uint64_t stored;	/* blocks, since the events of all ranks are trusted */
 	_Atomic uint64_t removed;	/* the same */
 	_Atomic int64_t gap_since;	/* msec; 0: no rank has a gap */
-	_Atomic int64_t last_batch;	/* msec */
+	_Atomic int64_t last_batch;	/* msec; of those that stored blocks or cleared */
 	/* blocks at the last change of the server's room; under the route's lock */
 	uint64_t told;
 };

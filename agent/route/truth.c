@@ -200,12 +200,20 @@ static bool is_complete(const struct route *r, const struct source *src, const s
 		   src->blocks * src->block_size >= capacity - capacity / 8);
 }
 
+/* Tell if the engine publishes only what cannot be stored: layers without full attention, or blocks
+ * without all of their tokens. Then it seems to hold nothing. */
+static bool is_useless(const struct source *src)
+{
+	return src->usable == 0 && src->unusable > 0;
+}
+
 static enum trust trust_of(
     const struct route *r, const struct source *src, const struct server *s, msec now)
 {
 	msec gap = src->gap_since;
 
-	if (src->good == 0 || (gap != 0 && now - gap > SOURCE_GAP_MS) || is_quiet(src, s, now))
+	if (src->good == 0 || is_useless(src) || (gap != 0 && now - gap > SOURCE_GAP_MS) ||
+	    is_quiet(src, s, now))
 		return TRUST_NONE;
 	return src->good == src->ranks && is_complete(r, src, s) ? TRUST_ALL : TRUST_PART;
 }
@@ -247,6 +255,15 @@ static bool was_compared(const struct source *src, const struct route_scratch *s
 	return false;
 }
 
+/* Tell if events can name what separates the prompt from others. SGLang names no extra_key, and old
+ * engines neither adapter nor salt. */
+static bool can_name(const struct source *src, const struct job *j)
+{
+	bool adapter = j->rq.is_adapter || j->rq.prompt->lora.n > 0;
+
+	return (!j->rq.salted || src->salts) && (!adapter || src->adapters);
+}
+
 /* Of a request on its way only the prompt counts: its answer was not compared with this prompt, and
  * the engine reports the blocks of an answer as they fill. */
 void job_expect(const struct route *r, const struct job *j, const struct server *s, uint32_t depth,
@@ -254,7 +271,8 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
-	enum trust trust = j->reported && src != NULL && was_compared(src, j->scratch)
+	bool known = j->reported && src != NULL && was_compared(src, j->scratch) && can_name(src, j);
+	enum trust trust = known
 	    ? trust_of(r, src, s, j->rq.now)
 	    : TRUST_NONE;
 	uint64_t tree = (uint64_t)(depth + grown) * j->rq.page_tokens;

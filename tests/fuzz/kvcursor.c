@@ -41,7 +41,7 @@ static bool apply(void *arg, struct span payload, struct kvcursor_effect *out)
 	return (payload.p[8] & 0x43) != 0x43;
 }
 
-static void clear(void *arg, bool from_start)
+static void clear(void *arg, bool from_start, bool restarted)
 {
 	struct world *w = arg;
 

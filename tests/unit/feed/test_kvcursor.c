@@ -22,7 +22,8 @@
  *   p7         the process began at 7, by its metrics
  *   k          another process continues; K: it cannot, and begins anew
  *
- * Result: 5 or 5x: applied; C: all blocks are forgotten; C0: and the next batch is the first; a
+ * Result: 5 or 5x: applied; C: all blocks are forgotten; R: because the engine was restarted; C0,
+ * R0: and the next batch is the first; a
  * state where it is new: off, synced, gap, replaying, degraded. */
 struct story {
 	const char *name, *steps, *want;
@@ -74,17 +75,17 @@ static const struct story stories[] = {
 	  "gap 0 synced gap replaying gap replaying gap replaying 3 degraded 4 7 9 gap replaying 10 "
 	  "11 12 degraded",
 	  { .applied = 8, .gaps = 4, .replays = 4, .replayed = 2, .lost = 5 } },
-	{ "a lower number is a restart", "c l0 l1 l2 l0x l1x", "gap 0 synced 1 2 C0 0x 1x",
+	{ "a lower number is a restart", "c l0 l1 l2 l0x l1x", "gap 0 synced 1 2 R0 0x 1x",
 	  { .applied = 5, .restarts = 1 }, .from_start = true },
-	{ "a restart, seen late", "c l5 l6 l3x l4x", "5 synced 6 C 3x 4x",
+	{ "a restart, seen late", "c l5 l6 l3x l4x", "5 synced 6 R 3x 4x",
 	  { .applied = 4, .restarts = 1 }, .no_replay = true },
 	{ "a restart asks for the history again", "c b0 r5 e l6 l3x b0 r0x r1x r2x r3x e l4x",
-	  "gap replaying 5 synced 6 C gap replaying 0x 1x 2x 3x synced 4x",
+	  "gap replaying 5 synced 6 R gap replaying 0x 1x 2x 3x synced 4x",
 	  { .applied = 7, .restarts = 1, .replays = 2, .replayed = 5 }, .from_start = true },
 	{ "a restart during a replay", "c l0 l5 b1 r1 l0x l1x B",
-	  "gap 0 synced gap replaying 1 C0 0x synced 1x",
+	  "gap 0 synced gap replaying 1 R0 0x synced 1x",
 	  { .applied = 4, .gaps = 1, .restarts = 1, .replays = 1, .replayed = 1 }, .from_start = true },
-	{ "an equal number with another payload is a restart", "c l0 l0 l0x", "gap 0 synced C0 0x",
+	{ "an equal number with another payload is a restart", "c l0 l0 l0x", "gap 0 synced R0 0x",
 	  { .applied = 2, .repeated = 1, .restarts = 1 }, .from_start = true },
 	{ "a batch that a replay had already is not a restart", "c l0 l3 b1 r1 r2 r3 r4 r5 e l4 l5 l6",
 	  "gap 0 synced gap replaying 1 2 3 4 5 synced 6",
@@ -93,10 +94,10 @@ static const struct story stories[] = {
 	  "gap 0 synced 1 off gap replaying 2 synced",
 	  { .applied = 3, .replays = 1, .replayed = 1 }, .from_start = true },
 	{ "connected again: another start, further on", "c l0 l1 d c l7x b1 r1x b0 r0x r1x r2x e l8x",
-	  "gap 0 synced 1 off gap replaying C gap replaying 0x 1x 2x synced gap",
+	  "gap 0 synced 1 off gap replaying R gap replaying 0x 1x 2x synced gap",
 	  { .applied = 5, .replays = 2, .replayed = 3, .restarts = 1, .gaps = 1 }, .from_start = true },
 	{ "connected again: another start, not as far", "c l0 l1 l2 d c b2 e b0 r0x e",
-	  "gap 0 synced 1 2 off gap replaying C gap replaying 0x synced",
+	  "gap 0 synced 1 2 off gap replaying R gap replaying 0x synced",
 	  { .applied = 4, .replays = 2, .replayed = 1, .restarts = 1 }, .from_start = true },
 	{ "connected again: what could be compared is gone", "c l0 l1 d c b1 r5 r6 e",
 	  "gap 0 synced 1 off gap replaying C 5 6 synced",
@@ -112,7 +113,7 @@ static const struct story stories[] = {
 	{ "connected again without a replay: a gap clears", "c l0 l1 d c l5", "0 synced 1 off C 5 synced",
 	  { .applied = 3, .lost = 3, .clears = 1 }, .no_replay = true },
 	{ "connected again without a replay: a lower number", "c l3 l4 d c l4x l5x",
-	  "3 synced 4 off C 4x synced 5x",
+	  "3 synced 4 off R 4x synced 5x",
 	  { .applied = 4, .restarts = 1 }, .no_replay = true },
 	{ "connected again, and no answer: as without a replay",
 	  "c l0 l1 d c l2 b1 t1000 t2000 b1 t1000 t2000 b1 t1000",
@@ -120,10 +121,10 @@ static const struct story stories[] = {
 	  { .applied = 3, .replays = 3 }, .from_start = true },
 	{ "a process that began at another time is a restart",
 	  "c l0 l1 p100 l2 p100 p200 b0 r0x e p100 p200",
-	  "gap 0 synced 1 2 C gap replaying 0x synced",
+	  "gap 0 synced 1 2 R gap replaying 0x synced",
 	  { .applied = 4, .replays = 1, .replayed = 1, .restarts = 1 }, .from_start = true },
 	{ "a restart that was seen already is counted once", "c l0 l1 p100 l0x p100 p200 p100 l1x p200",
-	  "gap 0 synced 1 C0 0x 1x", { .applied = 4, .restarts = 1 }, .from_start = true },
+	  "gap 0 synced 1 R0 0x 1x", { .applied = 4, .restarts = 1 }, .from_start = true },
 	{ "a lost tail is found by a probe", "c l0 l1 t9999 B t1 b2 r2 r3 e t10000 B t2000 t10000 b4 e",
 	  "gap 0 synced 1 2 3",
 	  { .applied = 4, .replays = 2, .replayed = 2, .gaps = 1 }, .from_start = true },
@@ -150,7 +151,7 @@ static const struct story stories[] = {
 	  "gap 0 synced 1 off gap replaying 2 3 synced 4",
 	  { .applied = 3, .replays = 1, .replayed = 2 }, .from_start = true },
 	{ "another process continues after a restart of the engine", "c l0 l1 k c b1 r1x b0 r0x r1x e",
-	  "gap 0 synced 1 off gap replaying C gap replaying 0x 1x synced",
+	  "gap 0 synced 1 off gap replaying R gap replaying 0x 1x synced",
 	  { .applied = 2, .replays = 2, .replayed = 2, .restarts = 1 }, .from_start = true },
 	{ "another process continues, too late", "c l0 l1 k c b1 r5 r6 e",
 	  "gap 0 synced 1 off gap replaying C 5 6 synced",
@@ -163,7 +164,7 @@ static const struct story stories[] = {
 	{ "nor while the engine may be another", "c l0 d c K", "gap 0 synced off gap off",
 	  { .applied = 0 } },
 	{ "the largest sequences", "c l18446744073709551615 l18446744073709551614 l3",
-	  "18446744073709551614 synced C 3",
+	  "18446744073709551614 synced R 3",
 	  { .applied = 2, .foreign = 1, .restarts = 1 }, .no_replay = true },
 };
 
@@ -199,9 +200,11 @@ static bool apply(void *arg, struct span payload, struct kvcursor_effect *out)
 	return true;
 }
 
-static void clear(void *arg, bool from_start)
+static void clear(void *arg, bool from_start, bool restarted)
 {
-	note(arg, from_start ? " C0" : " C");
+	note(arg, restarted ? " R" : " C");
+	if (from_start)
+		note(arg, "0");
 }
 
 static const struct kvcursor_calls calls = { .apply = apply, .clear = clear };

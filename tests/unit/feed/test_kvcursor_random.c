@@ -93,7 +93,7 @@ static bool apply(void *arg, struct span payload, struct kvcursor_effect *out)
 	return true;
 }
 
-static void clear(void *arg, bool from_start)
+static void clear(void *arg, bool from_start, bool restarted)
 {
 	struct world *w = arg;
 

@@ -458,7 +458,7 @@ static void blocks_evicted_without_room_may_still_be_at_the_engine(void **state)
 	kv_removed(&s.k, 7, 1, NULL);		/* a batch of its own changes nothing */
 	kv_publish(&s.w, &s.k, s.id, 0);
 	expect_pages(&s, "s1", 63);
-	route_source_clear(s.w.r, s.id, 0, false, s.w.now);
+	route_source_clear(s.w.r, s.id, 0, false, false, s.w.now);
 	route_source_state(s.w.r, s.id, 0, KVCURSOR_SYNCED, true, s.w.now);
 	expect_pages(&s, "s1", 0);
 	stores(&s, 30);
@@ -575,6 +575,67 @@ static void a_configured_size_bounds_no_events(void **state)
 	end(&s);
 }
 
+static void an_engine_whose_events_cannot_be_used_is_judged_by_requests(void **state)
+{
+	struct story s;
+	struct buf *b;
+
+	begin(&s);
+	teach(&s);
+	b = &s.k.events;		/* an event whose tokens are not those of its blocks */
+	s.k.n++;
+	kv_byte(b, 0x84);
+	kv_str(b, "type");
+	kv_str(b, "BlockStored");
+	kv_str(b, "block_hashes");
+	kv_array(b, 1);
+	kv_u64(b, 7);
+	kv_str(b, "token_ids");
+	kv_array(b, 1);
+	kv_u64(b, 5);
+	kv_str(b, "block_size");
+	kv_u64(b, BLOCK);
+	kv_publish(&s.w, &s.k, s.id, 0);
+	expect_pages(&s, "s1", 63);
+	stores(&s, 40);
+	expect_pages(&s, "s1", 40);
+	end(&s);
+}
+
+static void a_salt_that_events_never_name_leaves_the_tree(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	s.w.q.load = SPAN("lb1/1;s1=1,0,0,1");
+	stores(&s, 40);
+	for (unsigned i = 0; i < 2; i++) {
+		ids(&s.w.body, PROMPT);
+		s.w.body.n--;
+		say(&s.w.body, ",\"extra_key\":\"s3\"}");
+		send(&s.w, "a");
+		assert_int_equal(s.w.a.pages, i == 0 ? 0 : 63);
+		served(&s.w, "a");
+		s.w.now += 1000;
+	}
+	end(&s);
+}
+
+static void a_refused_request_starts_no_clock(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	teach(&s);
+	stores(&s, 10);
+	s.w.now += 1000;
+	asks(&s, "a");
+	refused(&s.w, "a");
+	s.w.now += SOURCE_QUIET_MS + 1;
+	expect_pages(&s, "s1", 10);
+	end(&s);
+}
+
 /* ---- hostile and odd ----------------------------------------------------------------------- */
 
 static void a_payload_that_is_no_batch_changes_nothing(void **state)
@@ -661,6 +722,9 @@ int main(void)
 		cmocka_unit_test(text_counts_by_the_blocks_that_are_left),
 		cmocka_unit_test(no_more_blocks_are_kept_than_the_cache_has_room_for),
 		cmocka_unit_test(a_configured_size_bounds_no_events),
+		cmocka_unit_test(an_engine_whose_events_cannot_be_used_is_judged_by_requests),
+		cmocka_unit_test(a_salt_that_events_never_name_leaves_the_tree),
+		cmocka_unit_test(a_refused_request_starts_no_clock),
 		cmocka_unit_test(a_payload_that_is_no_batch_changes_nothing),
 		cmocka_unit_test(blocks_of_any_size_are_safe),
 		cmocka_unit_test(sources_are_bounded_and_can_be_opened_again),

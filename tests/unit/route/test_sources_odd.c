@@ -221,7 +221,7 @@ static void a_clear_does_not_wait_for_the_lock_of_decisions(void **state)
 	pthread_mutex_lock(&s.w.r->lock);
 	kv_cleared(&s.k);
 	kv_publish(&s.w, &s.k, s.id, 0);
-	route_source_clear(s.w.r, s.id, 0, true, s.w.now);
+	route_source_clear(s.w.r, s.id, 0, true, true, s.w.now);
 	pthread_mutex_unlock(&s.w.r->lock);
 	while (route_work(s.w.r))
 		;

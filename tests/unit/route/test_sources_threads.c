@@ -70,7 +70,7 @@ static void publish_round(struct shared *s, struct kv_batch *k, source_id *id, u
 		kv_cleared(k);
 	kv_publish(&w, k, id[n], rank);
 	if (i % 30 == 0)
-		route_source_clear(s->w.r, id[n], rank, i % 60 == 0, w.now);
+		route_source_clear(s->w.r, id[n], rank, i % 60 == 0, i % 90 == 0, w.now);
 }
 
 static void look_source(void *arg, const struct source_view *v)
