@@ -283,11 +283,14 @@ oracle: all
 .PHONY: oracle-wild
 oracle-wild: all
 	@python3 tests/tools/oracle_wild.py
-# the agent's "hit" compared with the cache of running engines:
-# ENGINES="127.0.0.1:8001 ..." TOKENIZER=tokenizer.json
-.PHONY: engine-test
+# two real vLLM behind HAProxy and the agent; skipped without one (make engine, or VLLM=path). With
+# ENGINES="127.0.0.1:8001 ..." TOKENIZER=tokenizer.json: "hit" and the cache of running engines
+.PHONY: engine engine-test
 engine-test: all
-	@python3 tests/it/engine.py
+	@python3 tests/it/engine$(if $(ENGINES),,_vllm).py
+# 6.2 GB from PyPI
+engine:
+	@tests/tools/install_vllm.sh build/engine
 # the agent over SPOP with simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py

@@ -34,6 +34,7 @@ declare -A suite=(
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[events]="python3 tests/it/events.py"
+	[truth]="python3 tests/it/truth.py"
 	[kvsub]="python3 tests/it/kvsub.py"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index \
 		build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
@@ -87,7 +88,8 @@ done
 costly='~asan,fuzz,stories-asan,tsan,clang,compose'
 wait_1=stories,failures,restart,feed,threats,vtc
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
-wait_3=socket,memory,models,scarce,work,ctl,events,kvsub,man,bench-files,spop-check,tools,ties,conf
+wait_3=socket,memory,models,scarce,work,ctl,events,kvsub,truth,man,bench-files,spop-check,tools
+wait_3+=,ties,conf
 order=(columns unit "$costly+$wait_1+$wait_2+$wait_3")
 check=("unit+columns,ctl,man,conf+vtc")
 case ${1-} in
