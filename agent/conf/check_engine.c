@@ -1,5 +1,6 @@
 /* check_engine.c - rules between the keys of one engine. */
 #include "agent/conf/check_in.h"
+#include "agent/conf/value.h"
 #include "agent/loop/engine_list.h"
 #include "agent/loop/kvsub.h"
 #include "agent/route/sources.h"
@@ -94,6 +95,40 @@ static void check_auto(const struct engine_check *k)
 		    "socket has none; write the address.");
 }
 
+/* Find an earlier engine of the same pool with the same address. Addresses that stand for several,
+ * or that several engines connect to, do not count. */
+static const struct engine_opts *shared_with(const struct engine_check *k, int i)
+{
+	const struct loop_opts *o = &k->c->loop;
+	const char *text = address_of(k->e, i);
+
+	if (text[0] == '\0' || engine_url_has_address(text) || engine_url_has_port(text) ||
+	    (i == 1 && (engine_events_are_auto(k->e) || engine_endpoint_is_bound(text))))
+		return NULL;
+	for (size_t n = 0; n < o->n_engines; n++)
+		if (strcmp(address_of(&o->engines[n], i), text) == 0 &&
+		    strcmp(o->engines[n].pool, k->e->pool) == 0 &&
+		    strcmp(o->engines[n].name, k->e->name) != 0)
+			return &o->engines[n];
+	return NULL;
+}
+
+/* Two servers would be judged by the cache of one engine. */
+static void check_shared(const struct engine_check *k)
+{
+	const struct engine_opts *other;
+	char show[CONF_SHOW_MAX];
+	struct conf_mark at;
+
+	for (int i = 0; i < ADDRESSES; i++) {
+		if ((other = shared_with(k, i)) == NULL || !place(k, keys[i], &at))
+			continue;
+		add(k, at, "%s: %s has the same address; each server needs that of its own engine.",
+		    keys[i], conf_show(span_str(other->name), show));
+		return;
+	}
+}
+
 /* Engines that connect to an address of the agent share it. */
 static void check_bound(const struct engine_check *k)
 {
@@ -167,4 +202,5 @@ void conf_check_engine(struct conf_errors *es, const char *file, const struct co
 	check_bound(&k);
 	check_load(&k);
 	check_built(&k);
+	check_shared(&k);
 }
