@@ -274,7 +274,7 @@ def a_huge_snapshot_allocates_no_memory():
         peak = int(re.search(r"VmPeak:\s+(\d+)", open("/proc/%d/status" % a.pid).read()).group(1))
         ended(a)
         for size, begin, want in ((2 << 30, head,
-                                   "but an index of this index.max_bytes writes at most"),
+                                   "but with this index.max_bytes and events.max_bytes at most"),
                                   (2 * MIB, b"", "it is not a snapshot|it is no snapshot"),
                                   (2 * MIB, head, "cut short|truncated|checksum|no sense|wrong"),
                                   (2 * MIB, head[:40] + struct.pack("<Q", 1),
