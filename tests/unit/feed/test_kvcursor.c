@@ -173,6 +173,7 @@ struct world {
 	size_t n;
 };
 
+__attribute__((format(printf, 2, 3)))
 static void note(struct world *w, const char *fmt, ...)
 {
 	va_list ap;

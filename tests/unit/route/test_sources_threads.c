@@ -101,7 +101,7 @@ static void *tick(void *arg)
 	uint64_t blocks = 0;
 
 	while (!done) {
-		route_tick(s->w.r, now_ms += 500);
+		route_tick(s->w.r, atomic_fetch_add(&now_ms, 500) + 500);
 		while (route_work(s->w.r))
 			;
 		route_each_source(s->w.r, look_source, &blocks);
