@@ -80,6 +80,7 @@ static line_ref run_take(struct events *ev)
 	r = run_at(ev, ref);
 	for (i = 0; i < SEGS; i++)
 		SET(&r->keys[i], 0);
+	SET(&r->parent, 0);
 	SET(&r->member.desc, MEMBER_NONE);
 	SET(&r->member.mask, 0);
 	SET(&r->next, 0);

@@ -451,6 +451,40 @@ static void cleared_at_once_and_bit_by_bit(void **state)
 	close_door(&d);
 }
 
+static uint32_t stored_in(struct door *d, uint64_t in, uint32_t n, struct rng *rng)
+{
+	uint64_t handles[64], of[2] = { in, ~in };
+	page_key keys[64];
+	struct events_run run = { .server = 1, .block_pages = 1, .handles = handles, .keys = keys,
+		.space = of, .n = n };
+
+	for (uint32_t i = 0; i < n; i++)
+		keys[i] = handles[i] = rng_next(rng);
+	events_stored(d->ev, &run);
+	events_match(d->ev, of, keys, n, &d->m);
+	return events_match_pages(&d->m, 1);
+}
+
+/* Memory of keys is used again for runs and spaces. */
+static void spaces_after_a_clear(void **state)
+{
+	struct door d = open_door(8 << 20, 64, 8);
+	struct rng rng;
+
+	rng_init(&rng, 4);
+	for (uint64_t i = 0; i < 64; i++)
+		assert_int_equal(stored_in(&d, 7, 64, &rng), 64);
+	events_cleared(d.ev, 1, 0);
+	while (events_tick(d.ev, 100))
+		;
+	for (uint64_t i = 0; i < 500; i++)
+		assert_int_equal(stored_in(&d, 1000 + i, 1, &rng), 1);
+	events_cleared(d.ev, 1, 0);
+	while (events_tick(d.ev, 100))
+		;
+	close_door(&d);
+}
+
 static void capacity(void **state)
 {
 	struct door d = a_door();
@@ -769,6 +803,7 @@ int main(void)
 		cmocka_unit_test(a_handle_means_one_block),
 		cmocka_unit_test(handle_zero),
 		cmocka_unit_test(cleared_at_once_and_bit_by_bit),
+		cmocka_unit_test(spaces_after_a_clear),
 		cmocka_unit_test(capacity),
 		cmocka_unit_test(evicted_without_room_counts_for_the_server),
 		cmocka_unit_test(refused_without_room_counts_for_the_server),
