@@ -312,10 +312,13 @@ static bool receive(struct kvsub_socket *s, struct message *m)
 	return m->n > 0;
 }
 
+/* Events have the tokens of prompts. */
 static void message_close(struct message *m)
 {
-	for (unsigned i = 0; i < m->n && i < KVFRAME_PARTS_MAX; i++)
+	for (unsigned i = 0; i < m->n && i < KVFRAME_PARTS_MAX; i++) {
+		mem_wipe(zmq_msg_data(&m->part[i]), zmq_msg_size(&m->part[i]));
 		zmq_msg_close(&m->part[i]);
+	}
 }
 
 static bool has_topic(const struct kvframe *f, const char *topic)
