@@ -85,12 +85,12 @@ for v in 3.0 3.2; do
 done
 # Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
 # them. All suites that build in build/asan share one lane.
-costly='~asan,fuzz,stories-asan,tsan,clang,compose'
+costly='~asan,fuzz,stories-asan,tsan,clang'
 wait_1=stories,failures,restart,feed,threats,vtc
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
-wait_3=socket,memory,models,scarce,work,ctl,events,kvsub,truth,man,bench-files,spop-check,tools
-wait_3+=,ties,conf
-order=(columns unit "$costly+$wait_1+$wait_2+$wait_3")
+wait_3=socket,memory,models,scarce,work,ctl,events,man,bench-files,spop-check,tools,ties,conf
+wait_4=truth,kvsub,compose
+order=(columns unit "$costly+$wait_1+$wait_2+$wait_3+$wait_4")
 check=("unit+columns,ctl,man,conf+vtc")
 case ${1-} in
 '') ;;
