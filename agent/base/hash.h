@@ -4,7 +4,8 @@
  * against XXH64 and XXH3 without knowing the seed or a salt before the data. With a random
  * secret none collided (4096 crafted messages: 4096 collisions without a secret, 0 with one).
  * The secret must be random: with one of nearly all zeros, 1011 inputs had 561 hashes. This is
- * not a MAC: the key may be learned from many hashes. Hashes therefore never leave the agent.
+ * not a MAC: the key may be learned from many hashes. Hashes therefore never leave the agent, but
+ * for the other agents of its fleet: agent/share/share.h.
  *
  * Cost, one core of a 2.5 GHz Xeon: about 4 ns for a 64-byte page. */
 #ifndef KVROUTE_BASE_HASH_H

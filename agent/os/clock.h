@@ -21,6 +21,15 @@ static inline msec clock_msec(void)
 	return clock_usec() / 1000;
 }
 
+/* Returns milliseconds since 1970, UTC. */
+static inline int64_t clock_wall_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
 /* Returns seconds since 1970, UTC. */
 static inline int64_t clock_wall_s(void)
 {

@@ -1,9 +1,12 @@
 /* glibc reads the file of the time zone at the first local time. It reads
  * /proc/sys/vm/overcommit_memory when it first returns memory of a thread's heap to the kernel, so
- * a thread is made that allocates and frees some. */
+ * a thread is made that allocates and frees some. It reads the number of processors when the ninth
+ * thread allocates, to limit its heaps to eight for each; so they are limited to as many here. */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/os/libc_files.h"
 
@@ -25,9 +28,11 @@ static void *grow_and_shrink(void *arg)
 
 void libc_files_read(void)
 {
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_t thread;
 
 	tzset();
+	mallopt(M_ARENA_MAX, 8 * (n > 0 && n < 1024 ? (int)n : 1));
 	if (pthread_create(&thread, NULL, grow_and_shrink, NULL) == 0)
 		pthread_join(thread, NULL);
 }

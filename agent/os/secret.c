@@ -46,6 +46,40 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 	return 0;
 }
 
+static int take_line(
+    const char *what, const char *path, int fd, char *out, size_t cap, struct err *e)
+{
+	ssize_t n = read(fd, out, cap);
+
+	if (n < 0)
+		return err_set(e, "cannot read the %s file %s: %s", what, path, strerror(errno));
+	if (n > 0 && out[n - 1] == '\n')
+		n--;
+	if (n == 0 || (size_t)n >= cap || memchr(out, '\n', (size_t)n) != NULL ||
+	    memchr(out, '\0', (size_t)n) != NULL)
+		return err_set(e, "the %s file %s must have one line of 1 to %zu bytes", what, path, cap - 1);
+	out[n] = '\0';
+	return 0;
+}
+
+int secret_read_line(const char *what, const char *path, const struct identity *as, char *out,
+    size_t cap, struct err *e)
+{
+	int fd = secret_open(path, as), rc;
+	int64_t bytes;
+
+	if (fd < 0)
+		return err_set(e, "cannot read the %s file %s: %s", what, path,
+		    errno == EPERM ? "it is a link that belongs to another user" : strerror(errno));
+	rc = secret_check(fd, what, path, as, &bytes, e);
+	if (rc == 0)
+		rc = take_line(what, path, fd, out, cap, e);
+	if (rc != 0)
+		mem_wipe(out, cap);
+	close(fd);
+	return rc;
+}
+
 /* ---- the token -------------------------------------------------------------------------- */
 
 static bool token_byte(char c)

@@ -18,6 +18,11 @@ int secret_open(const char *path, const struct identity *as);
 int secret_check(int fd, const char *what, const char *path, const struct identity *as,
     int64_t *bytes, struct err *e);
 
+/* Read the one line of the file <path>, of 1 to <cap> - 1 bytes, to <out>. A newline may follow.
+ * Returns 0, or -1 with <e>, which never contains a byte of the file. */
+int secret_read_line(const char *what, const char *path, const struct identity *as, char *out,
+    size_t cap, struct err *e);
+
 #define TOKEN_MIN	16
 #define TOKEN_MAX	128
 
