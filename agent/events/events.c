@@ -25,7 +25,8 @@ static size_t reserve_bytes(size_t *at, size_t bytes)
 
 /* Offsets of everything in the region, in the order of events_in.h. */
 struct plan {
-	size_t holders, who_is, born, live, by_own, by_parent, parked, heads, fixed, infos, chunks, end;
+	size_t holders, expiring, who_is, born, live, by_own, by_parent, parked, heads;
+	size_t fixed, infos, chunks, end;
 };
 
 static void plan_for(struct events *ev, size_t bytes, struct plan *p)
@@ -33,6 +34,7 @@ static void plan_for(struct events *ev, size_t bytes, struct plan *p)
 	size_t at = 0, left;
 
 	p->holders = reserve_bytes(&at, ev->max_holders * sizeof(*ev->holders));
+	p->expiring = reserve_bytes(&at, ev->max_holders * sizeof(*ev->expiring));
 	p->who_is = reserve_bytes(&at, ev->max_holders * sizeof(*ev->who_is));
 	p->born = reserve_bytes(&at, ev->max_holders * sizeof(*ev->born));
 	p->live = reserve_bytes(&at, EVENTS_SIZES_MAX * ev->words * sizeof(*ev->live));
@@ -73,6 +75,7 @@ static void init_parts(struct events *ev, const struct plan *p)
 	uint32_t i;
 
 	ev->holders = (struct holder *)(uintptr_t)(base + p->holders);
+	ev->expiring = (uint16_t *)(uintptr_t)(base + p->expiring);
 	ev->who_is = (_Atomic uint32_t *)(uintptr_t)(base + p->who_is);
 	ev->born = (_Atomic uint32_t *)(uintptr_t)(base + p->born);
 	ev->live = (_Atomic uint64_t *)(uintptr_t)(base + p->live);
@@ -173,7 +176,7 @@ void events_stats(const struct events *ev, struct events_stats *s)
 		.holders = NOW(holders), .parked = NOW(parked), .runs = NOW(runs), .blocks = NOW(blocks),
 		.sets = NOW(sets), .stored = NOW(stored), .removed = NOW(removed), .cleared = NOW(cleared),
 		.joined = NOW(joined), .parked_dropped = NOW(parked_dropped), .evicted = NOW(evicted),
-		.unknown = NOW(unknown), .odd = NOW(odd), .refused = NOW(refused),
+		.expired = NOW(expired), .unknown = NOW(unknown), .odd = NOW(odd), .refused = NOW(refused),
 	};
 #undef NOW
 }

@@ -23,8 +23,8 @@
  * rank.
  *
  * Handles come from outside and are hashed under the key, so they cannot be crafted to collide. A
- * record has 54 bits of the hash: with 20,000 records at a rank, an unknown handle is taken for a
- * known one with a chance of 2^-39. A block that is stored so is found to be another one, and
+ * record has 51 bits of the hash: with 20,000 records at a rank, an unknown handle is taken for a
+ * known one with a chance of 2^-36. A block that is stored so is found to be another one, and
  * refused as <odd>. Keys of blocks are compared in full.
  *
  * Memory is taken from the system as it is needed, up to the budget: about 23 bytes a record with
@@ -57,6 +57,10 @@ enum events_tier {		/* best first */
 #define EVENTS_COPIES_MAX	15	/* of a block in one tier of a rank; more are not counted */
 #define EVENTS_SIZES_MAX	16	/* different block sizes at a time */
 #define EVENTS_HOLDERS_MAX	4096
+/* Added to a rank: other blocks of the same rank, stored apart because they have another size or
+ * expire. They extend what the rank itself has of a prompt; a hit has the rank without it. */
+#define EVENTS_APART		0x8000u
+#define EVENTS_AGES		4u	/* parts of a time to live in which blocks expire together */
 
 struct events_opts {
 	size_t max_bytes;	/* of everything; 64 MiB, at least 1 MiB, at most 32 GiB is used */
@@ -85,6 +89,8 @@ struct events_run {
 	const uint64_t *space;		/* [2] of the prompt, hashed; read only if there is no parent */
 	bool has_parent;		/* because any handle may be a parent's, even 0 */
 	uint64_t parent;
+	/* all blocks of this rank expire so long after they were stored last; 0: never */
+	msec ttl_ms;
 };
 
 /* Add a copy of each block of the run to its tier. A block with an unknown parent is parked, up to
@@ -118,9 +124,19 @@ void events_set_capacity(struct events *ev, server_id server, uint32_t blocks);
 /* Remove up to <work> records of cleared ranks. Returns true if there are more. */
 bool events_tick(struct events *ev, uint32_t work);
 
+/* Tell the time, and remove expired records: those stored last more than their time to live ago, at
+ * most 1/EVENTS_AGES of it later if this is called often enough. Looks at up to <work> lines of 5
+ * records and ranks; ages of a rank go on once all its records were looked at. Returns true if some
+ * were left. */
+bool events_expire(struct events *ev, msec now, uint32_t work);
+
+/* Tell if a rank has a record of <handle>, or it is parked. O(1). */
+bool events_has(const struct events *ev, server_id server, uint16_t rank, uint64_t handle);
+
 struct events_hit {
 	server_id server;
-	uint16_t rank;			/* with the most pages; of several, the one with more in better tiers */
+	/* with the most pages; of several, the one with more in better tiers. Without EVENTS_APART */
+	uint16_t rank;
 	uint32_t pages;			/* from the start, without a gap, in whole blocks of that rank */
 	/* of these, by the best tier that has them; their sum is <pages> */
 	uint32_t in_tier[EVENTS_TIERS];
@@ -148,12 +164,13 @@ struct events_stats {
 	uint64_t max_bytes, bytes;	/* of everything; in use */
 	uint64_t records;		/* with those of cleared ranks that are not removed yet */
 	uint64_t holders, parked;	/* at present */
-	uint64_t runs, blocks;		/* distinct blocks, in so many runs; some may be held by nobody */
+	uint64_t runs, blocks;		/* distinct blocks, in so many runs; some may have no holder */
 	uint64_t sets;			/* of ranks that hold the same blocks of a run */
 	uint64_t stored, removed, cleared;	/* blocks, blocks, ranks */
 	uint64_t joined;		/* parked blocks whose parent came */
 	uint64_t parked_dropped;	/* the oldest, for lack of room */
 	uint64_t evicted;		/* records, for lack of room or over a capacity */
+	uint64_t expired;		/* records */
 	/* removed copies that were not known; stored blocks without keys that were not known */
 	uint64_t unknown;
 	uint64_t odd, refused;		/* blocks */
@@ -167,8 +184,8 @@ void events_stats(const struct events *ev, struct events_stats *s);
 uint32_t events_server_records(const struct events *ev, server_id server);
 
 /* Return how many records of a server were evicted, and blocks or further copies of it not stored,
- * for lack of room: the budget, holders or block sizes; not those over its capacity, nor parked
- * blocks that were dropped. events_drop_server() sets it to 0. May be called from any thread. */
+ * for lack of room: the budget, holders, block sizes or max_parked; not those over its capacity.
+ * events_drop_server() sets it to 0. May be called from any thread. */
 uint64_t events_server_lost(const struct events *ev, server_id server);
 
 /* ---- as bytes: save.c, load.c ----
@@ -176,7 +193,7 @@ uint64_t events_server_lost(const struct events *ev, server_id server);
  * All ranks with their blocks, so that an agent that starts again has them; the caller keeps the
  * cursor of each rank next to it. They have no token and not the key. Handles and pages are hashes
  * under that key and mean nothing under another one, so such bytes are refused. Parked blocks are
- * left out, and the order in which blocks were stored. */
+ * left out, and when blocks were stored: their time to live begins anew with the next store. */
 
 #define EVENTS_SAVE_VERSION	1u
 

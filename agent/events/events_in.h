@@ -9,6 +9,7 @@
  *   handles  handles of one holder -> run and block                    handles.c
  *   extras   copies and handles beyond the usual one                   extras.c
  *   parked   blocks that wait for their parent                         parked.c
+ *   ages     when records were stored, if they expire                  expire.c
  *
  * A run is 64 bytes and, for each 16 blocks, 128 bytes of keys. A record is a slot of 12.8 bytes in
  * the table of its holder, 14.4 at the usual load, and one bit of a member. With 40 blocks a run,
@@ -97,16 +98,17 @@ struct place {
 	uint32_t off;
 };
 
-/* Slots of one holder: an even number of lines of 5. word: 54 bits of the hash | 6 <off> | 4 tiers
- * with one copy each; 0: the copies are in the extras. */
+/* Slots of one holder: an even number of lines of 5. word: 51 bits of the hash | 3 age | 6 <off> |
+ * 4 tiers with one copy each; 0: the copies are in the extras. */
 struct handles {
 	uint32_t n, n_lines;
 	uint32_t *pieces;		/* refs of chunks with 64 lines each; below 64 lines, one object */
 	uint32_t n_pieces, kick;
+	uint32_t age;			/* of new slots: expire.c; 0 where none expire */
 };
 
 #define LINE_SLOTS	5u
-#define WORD_HASH	(~0x3ffull)
+#define WORD_HASH	(~0x1fffull)
 
 struct slots {
 	_Atomic uint64_t word[LINE_SLOTS];
@@ -137,6 +139,10 @@ struct holder {
 	uint32_t n_parked;
 	uint32_t reaped;	/* lines of a cleared holder that are done */
 	struct handles map;
+	/* records expire: expire.c */
+	msec ttl, aged_at;	/* <ttl> 0: they do not; <aged_at>: <map.age> is in use since then */
+	uint32_t swept;		/* lines that were looked at since then */
+	uint32_t expiring_at;	/* in events.expiring */
 };
 
 struct parked {
@@ -161,7 +167,7 @@ struct events {
 	_Atomic uint32_t *heads;		/* of runs, by parent and first key */
 	unsigned head_shift;
 	_Atomic uint32_t unlinked;		/* times that a run left its head */
-	struct place pinned;			/* stays, though nobody holds it */
+	struct place pinned;			/* stays, though it has no holder */
 
 	struct holder *holders;
 	_Atomic uint32_t *who_is;	/* [holder]: server << 16 | rank */
@@ -175,6 +181,10 @@ struct events {
 	uint32_t servers_end;		/* one more than the highest server seen */
 	struct extras copies, several;
 
+	uint16_t *expiring;		/* holders with a time to live, in no order */
+	uint32_t n_expiring, expire_next;
+	msec now;
+
 	_Atomic uint32_t sizes[EVENTS_SIZES_MAX];	/* block_pages; 0: free */
 	uint32_t size_users[EVENTS_SIZES_MAX];
 	_Atomic uint64_t *live;		/* [size * words]: holders that count */
@@ -186,7 +196,7 @@ struct events {
 
 	struct {
 		_Atomic uint64_t bytes, records, holders, parked, runs, blocks, sets, stored, removed, cleared,
-			joined, parked_dropped, evicted, unknown, odd, refused;
+			joined, parked_dropped, evicted, expired, unknown, odd, refused;
 	} st;
 };
 
@@ -333,7 +343,7 @@ line_ref root_find(struct events *ev, uint64_t hash, bool make);
 /* Move <p> to the block with <key> that follows it. Returns false if there is none, or none can be
  * made. A new block has no holder: give it one, or run_trim(). */
 bool run_step(struct events *ev, struct place *p, uint64_t key, bool make);
-/* Free the blocks at the end of a run that nobody holds and nothing follows, then the run itself,
+/* Free the blocks at the end of a run that have no holder and no child, then the run itself,
  * then the end of its parent, and so on. */
 void run_trim(struct events *ev, line_ref ref);
 void run_pin(struct events *ev, struct place p);	/* instead of the one before; run 0: none */
@@ -436,6 +446,9 @@ uint32_t pen_several(const struct events *ev, uint32_t holder, struct place p);
 
 #define WORD_OFF(w)	((uint32_t)((w) >> 4) & 63)
 #define WORD_TIERS(w)	((unsigned)(w) & 15)
+#define WORD_AGE(w)	((uint32_t)((w) >> 10) & (AGES - 1))
+#define WORD_PLACED	(WORD_HASH | 0x3f0)	/* hash and <off> */
+#define AGES		8u
 
 static inline struct slots *handles_line(
     const struct events *ev, const struct handles *h, uint32_t line)
@@ -450,14 +463,14 @@ static inline uint32_t handles_first(const struct handles *h, uint64_t hash)
 
 static inline uint32_t handles_second(const struct handles *h, uint64_t hash)
 {
-	uint32_t x = (uint32_t)(hash >> 10) * 0x9e3779b1u;
+	uint32_t x = (uint32_t)(hash >> 13) * 0x9e3779b1u;
 
 	return (uint32_t)((uint64_t)x * h->n_lines >> 32);
 }
 
 static inline uint32_t handles_away(const struct slots *first, uint64_t hash)
 {
-	return OWN(&first->away) >> 4 * (hash >> 10 & 7) & 15;
+	return OWN(&first->away) >> 4 * (hash >> 13 & 7) & 15;
 }
 
 /* Prefetch the line that handles_find() reads, well before it; and half the way, the second one if
@@ -541,6 +554,20 @@ static inline void holder_count(struct events *ev, uint32_t holder, int by)
 	ev->n_recs += (uint32_t)by;
 	ev->server_recs[ev->holders[holder].server] += ev->holders[holder].used ? (uint32_t)by : 0;
 	COUNT(ev, records, by);
+}
+
+/* ---- expire.c ---- */
+
+/* Set the time to live of the records of a holder. */
+void holder_expires(struct events *ev, uint32_t holder, msec ttl_ms);
+
+/* A record was stored again. */
+static inline void slot_renew(const struct handles *h, struct slot s)
+{
+	uint64_t word = OWN(&s.line->word[s.i]);
+
+	if (WORD_AGE(word) != h->age)
+		SET(&s.line->word[s.i], (word & ~(uint64_t)((AGES - 1) << 10)) | h->age << 10);
 }
 
 /* ---- evict.c ---- */

@@ -13,8 +13,8 @@
  * eighth. To do so, its slots are copied to the heap for a moment and put back into the same chunks
  * and some more.
  *
- * A slot has 54 bits of the hash of its handle. With 20,000 blocks at a rank, one new handle in
- * 2^39 is taken for a known one; its block then proves to be another one, and counts as <odd>. */
+ * A slot has 51 bits of the hash of its handle. With 20,000 blocks at a rank, one new handle in
+ * 2^36 is taken for a known one; its block then proves to be another one, and counts as <odd>. */
 #include "agent/base/mem.h"
 #include "agent/events/events_in.h"
 
@@ -93,12 +93,13 @@ void handles_ask_second(const struct events *ev, const struct handles *h, uint64
 		return;
 	__builtin_prefetch(handles_line(ev, h, choice(h, hash, 1)));
 	__builtin_prefetch(handles_line(ev, h, choice(h, hash, 2)));
+	__builtin_prefetch(handles_line(ev, h, choice(h, hash, 3)));
 }
 
 /* Count that a slot leaves its home line, or comes back. */
 static void count_away(struct slots *first, uint64_t hash, bool more)
 {
-	uint32_t one = 1u << 4 * (hash >> 10 & 7);
+	uint32_t one = 1u << 4 * (hash >> 13 & 7);
 
 	if (handles_away(first, hash) < 15)
 		SET(&first->away, more ? OWN(&first->away) + one : OWN(&first->away) - one);
@@ -244,8 +245,9 @@ static void give_pieces(struct events *ev, struct handles *h, uint32_t from, uin
 		slab_give(ev, h->pieces[to], piece_class(h->n_lines));
 }
 
-/* Take what more lines need besides what is there; chunks stay, a smaller object is replaced. Sets
- * <*old> to that one. Returns false if there is no room, and takes nothing. */
+/* Allocate pieces for <n_lines> lines, more than now. Pieces of whole chunks are kept; a single
+ * smaller piece is replaced, and <*old> is set to it, to be freed by the caller. Returns false,
+ * without any change, if there is no room. */
 static bool take_pieces(struct events *ev, struct handles *h, uint32_t n_lines, line_ref *old)
 {
 	uint32_t had = h->n_lines >= CHUNK_LINES ? pieces_for(h->n_lines) : 0, i, n = pieces_for(n_lines);
@@ -355,7 +357,7 @@ bool handles_fit(struct events *ev, struct handles *h, uint32_t records)
 bool handles_add(
     struct events *ev, struct handles *h, uint64_t hash, struct place p, unsigned tiers)
 {
-	uint64_t word = (hash & WORD_HASH) | p.off << 4 | tiers;
+	uint64_t word = (hash & WORD_HASH) | h->age << 10 | p.off << 4 | tiers;
 
 	if ((h->n_lines == 0 || h->n >= slots_most(h->n_lines)) && !grow(ev, h) &&
 	    h->n >= h->n_lines * LINE_SLOTS * 15 / 16)

@@ -120,6 +120,7 @@ void holder_clear(struct events *ev, uint32_t holder)
 	uint16_t *p;
 
 	size_leave(ev, src);
+	holder_expires(ev, holder, 0);
 	for (p = &ev->of_server[src->server]; *p != holder; p = &ev->holders[*p].next)
 		;
 	*p = src->next;

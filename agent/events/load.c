@@ -1,6 +1,6 @@
 /* load.c - read a saved index. All of it is checked before anything is loaded:
  *
- *   1  frames: their lengths and checksums, the counts of the end
+ *   1  sections: their lengths and checksums, the counts of the end
  *   2  runs: parents, blocks; no run may follow itself
  *   3  records: their runs, blocks and copies
  *
@@ -19,7 +19,7 @@ struct saved_run {
 
 struct loader {
 	struct events *ev;
-	const uint8_t *p, *end;		/* <end>: payload of the last frame */
+	const uint8_t *p, *end;		/* <end>: payload of the last section */
 	size_t n;
 	struct saved_run *runs;		/* [n_runs + 1], from 1 */
 	uint32_t *path;			/* runs from one to its root */
@@ -33,7 +33,7 @@ struct loader {
 
 enum { RUN_NEW, RUN_ON_PATH, RUN_CHECKED, RUN_LOADED };
 
-/* ---- 1: frames ---- */
+/* ---- 1: sections ---- */
 
 static int check_header(const struct loader *l, struct err *e)
 {
@@ -43,7 +43,7 @@ static int check_header(const struct loader *l, struct err *e)
 		return err_set(e, "these are no saved events, or their beginning is missing");
 	if (get32(p + 8) != EVENTS_SAVE_VERSION)
 		return err_set(e, "saved events of version %u, not %u", get32(p + 8), EVENTS_SAVE_VERSION);
-	if (get64(p + 24) != save_checksum(p, SAVE_HEADER_BYTES - 8))
+	if (get64(p + 24) != checksum(p, SAVE_HEADER_BYTES - 8))
 		return err_set(e, "the checksum of their header is wrong");
 	if (get64(p + 16) != hash_key_id(&l->ev->key))
 		return err_set(e, "they were saved under another key");
@@ -52,47 +52,47 @@ static int check_header(const struct loader *l, struct err *e)
 
 static int check_end(struct loader *l, const uint8_t *head, uint64_t total, struct err *e)
 {
-	const uint8_t *p = head + SAVE_HEAD_BYTES;
+	const uint8_t *p = head + SECTION_HEAD_BYTES;
 
 	if (get32(head + 4) != SAVE_END_BYTES || get64(p + 24) != total)
-		return err_set(e, "the checksum over all frames is wrong");
+		return err_set(e, "the checksum over all sections is wrong");
 	if (p + SAVE_END_BYTES != l->p + l->n)
 		return err_set(e, "there are bytes after their end");
 	l->end = p;
 	return 0;
 }
 
-static int check_frames(struct loader *l, struct err *e)
+static int check_sections(struct loader *l, struct err *e)
 {
 	uint64_t total = get64(l->p + SAVE_HEADER_BYTES - 8);
 	size_t pos = SAVE_HEADER_BYTES, n;
 	const uint8_t *head;
 
-	for (;; pos += SAVE_HEAD_BYTES + n) {
-		if (l->n - pos < SAVE_HEAD_BYTES)
+	for (;; pos += SECTION_HEAD_BYTES + n) {
+		if (l->n - pos < SECTION_HEAD_BYTES)
 			return err_set(e, "they are cut short, after %zu bytes", l->n);
 		head = l->p + pos;
 		n = get32(head + 4);
-		if (n > l->n - pos - SAVE_HEAD_BYTES)
+		if (n > l->n - pos - SECTION_HEAD_BYTES)
 			return err_set(e, "they are cut short, after %zu bytes", l->n);
-		if (get64(head + 8) != save_checksum(head + SAVE_HEAD_BYTES, n))
+		if (get64(head + 8) != checksum(head + SECTION_HEAD_BYTES, n))
 			return err_set(e, "a checksum is wrong, after byte %zu", pos);
 		if (get32(head) == SAVE_END)
 			return check_end(l, head, total, e);
-		total = save_total(total, head);
+		total = section_total(total, head);
 	}
 }
 
-/* Call <each> for the payload of every frame before the end. */
-static int for_frames(
+/* Call <each> for the payload of every section before the end. */
+static int for_sections(
     struct loader *l, int (*each)(struct loader *, uint32_t, const uint8_t *, size_t, struct err *),
     struct err *e)
 {
 	const uint8_t *p = l->p + SAVE_HEADER_BYTES;
 	int rc = 0;
 
-	for (; rc == 0 && p + SAVE_HEAD_BYTES < l->end; p += SAVE_HEAD_BYTES + get32(p + 4))
-		rc = each(l, get32(p), p + SAVE_HEAD_BYTES, get32(p + 4), e);
+	for (; rc == 0 && p + SECTION_HEAD_BYTES < l->end; p += SECTION_HEAD_BYTES + get32(p + 4))
+		rc = each(l, get32(p), p + SECTION_HEAD_BYTES, get32(p + 4), e);
 	return rc;
 }
 
@@ -156,7 +156,7 @@ static int check_record(struct loader *l, const uint8_t *p, struct err *e)
 }
 
 /* Runs come before records. */
-static int check_frame(struct loader *l, uint32_t kind, const uint8_t *p, size_t n, struct err *e)
+static int check_section(struct loader *l, uint32_t kind, const uint8_t *p, size_t n, struct err *e)
 {
 	size_t bytes = 0;
 
@@ -168,7 +168,7 @@ static int check_frame(struct loader *l, uint32_t kind, const uint8_t *p, size_t
 	}
 	if (kind != SAVE_RECORDS || n < SAVE_HOLDER_BYTES ||
 	    (n - SAVE_HOLDER_BYTES) % SAVE_RECORD_BYTES != 0 || get32(p + 4) == 0)
-		return no_sense(e, "a frame is of an unknown kind or incomplete");
+		return no_sense(e, "a section is of an unknown kind or incomplete");
 	if (get16(p) >= SERVERS_MAX)
 		return no_sense(e, "the number of a server is out of range");
 	for (p += SAVE_HOLDER_BYTES, n -= SAVE_HOLDER_BYTES; n > 0;
@@ -206,8 +206,8 @@ static int check_all(struct loader *l, struct err *e)
 {
 	uint32_t i;
 
-	if (check_header(l, e) != 0 || check_frames(l, e) != 0 || take_arrays(l, e) != 0 ||
-	    for_frames(l, check_frame, e) != 0)
+	if (check_header(l, e) != 0 || check_sections(l, e) != 0 || take_arrays(l, e) != 0 ||
+	    for_sections(l, check_section, e) != 0)
 		return -1;
 	if (l->n_runs != l->max_runs || l->n_blocks != get64(l->end + 8) ||
 	    l->n_records != get64(l->end + 16))
@@ -291,7 +291,8 @@ static int load_records(struct loader *l, uint32_t kind, const uint8_t *p, size_
 	return 0;
 }
 
-/* Free what no record was added for. A run that is gone has no parent, a root no kind. */
+/* Free the runs that got no record. A place may refer to a run that is freed already, together with
+ * its last child: such a run has no parent, and a freed root has no kind. */
 static void trim_all(struct loader *l)
 {
 	uint32_t i;
@@ -314,7 +315,7 @@ int events_load(struct events *ev, const uint8_t *bytes, size_t n, events_server
 	if (rc == 0) {
 		ev->stamp++;
 		load_runs(&l);
-		for_frames(&l, load_records, e);
+		for_sections(&l, load_records, e);
 		trim_all(&l);
 		l.st.holders = OWN(&ev->st.holders) - holders;
 		*st = l.st;

@@ -4,9 +4,10 @@
  *           '---- 5 ----' '- 2 -'
  *
  * A walk keeps a bit for each holder that has all blocks so far. In a run it compares the keys with
- * those of the prompt, one after the other, and then looks once at each member: how many blocks
- * from the start of the run it has. So the cost of a block is a comparison, and the cost of a run
- * is shared by up to 64. The keys of a run, its members and the next run are prefetched together.
+ * those of the prompt, one after the other. Then it reads each member once, to count the blocks
+ * from the start of the run that the member's holders have. So each block costs one comparison, and
+ * the members are read once for up to 64 blocks. The keys of a run, its members and the next run
+ * are prefetched together.
  *
  * What was read of a run counts only if its version is still the same afterwards, else the run is
  * read again; if a run is gone, the walk starts over. That happens once for each change that meets
@@ -85,30 +86,63 @@ static bool better(const struct events_hit *a, const struct events_hit *b)
 	return a->in_tier[t] > b->in_tier[t];
 }
 
+/* Extend what a rank has by what is stored apart, of which the first pages are the same. */
+static void extend(struct events_hit *h, const struct events_hit *apart)
+{
+	uint32_t skip = h->pages, n;
+	unsigned t;
+
+	for (t = 0; t < EVENTS_TIERS && apart->pages > h->pages; t++) {
+		n = apart->in_tier[t] > skip ? apart->in_tier[t] - skip : 0;
+		skip -= apart->in_tier[t] - n;
+		h->in_tier[t] += n;
+	}
+	if (apart->pages > h->pages)
+		h->pages = apart->pages;
+}
+
+/* Put <found> in the place of <old>, another hit of the same server, if it is better. Of the same
+ * rank both count. */
+static void improve(struct events_hit *old, const struct events_hit *found)
+{
+	struct events_hit both = *found;
+
+	if ((old->rank ^ found->rank) != EVENTS_APART) {
+		if (better(found, old))
+			*old = *found;
+	} else if (found->rank < old->rank) {
+		extend(&both, old);
+		*old = both;
+	} else {
+		extend(old, found);
+	}
+}
+
 static void add_hit(struct walk *wk, uint32_t holder, size_t blocks)
 {
 	uint32_t who, t, pages = (uint32_t)(blocks * wk->block_pages);
 	struct events_match *m = wk->m;
-	struct events_hit found, *old;
+	struct events_hit found, *old, *h;
 	uint16_t *place;
 
 	who = GET(&wk->ev->who_is[holder]);
 	if (blocks == 0 || (int32_t)(GET(&wk->ev->born[holder]) - wk->given) > 0)
 		return;		/* the walked holder was cleared meanwhile, and <who> is another */
-	found = (struct events_hit){ .server = (server_id)(who >> 16), .rank = (uint16_t)who,
-				     .pages = pages, .in_tier[EVENTS_DEVICE] = pages };
-	for (t = 1; wk->lower && t < EVENTS_TIERS; t++) {
-		found.in_tier[t] = m->scratch->lower[holder][t];
-		found.in_tier[EVENTS_DEVICE] -= found.in_tier[t];
+	place = &m->scratch->place[who >> 16];
+	old = *place < m->n_hits && m->hits[*place].server == who >> 16 ? &m->hits[*place] : NULL;
+	/* a copy of what was just written in parts would wait for these writes */
+	h = old != NULL ? &found : &m->hits[m->n_hits];
+	h->server = (server_id)(who >> 16);
+	h->rank = (uint16_t)who;
+	h->pages = h->in_tier[EVENTS_DEVICE] = pages;
+	for (t = 1; t < EVENTS_TIERS; t++) {
+		h->in_tier[t] = wk->lower ? m->scratch->lower[holder][t] : 0;
+		h->in_tier[EVENTS_DEVICE] -= h->in_tier[t];
 	}
-	place = &m->scratch->place[found.server];
-	old = *place < m->n_hits && m->hits[*place].server == found.server ? &m->hits[*place] : NULL;
-	if (old == NULL) {
-		*place = (uint16_t)m->n_hits;
-		m->hits[m->n_hits++] = found;
-	} else if (better(&found, old)) {
-		*old = found;
-	}
+	if (old == NULL)
+		*place = (uint16_t)m->n_hits++;
+	else
+		improve(old, h);
 }
 
 static bool has_bit(const uint64_t *bits, uint32_t holder)
@@ -524,4 +558,6 @@ void events_match(const struct events *ev, const uint64_t *space, const page_key
 		wk.n_blocks = n / wk.block_pages;
 		walk_size(&wk, i, space);
 	}
+	for (i = 0; i < m->n_hits; i++)
+		m->hits[i].rank &= (uint16_t)~EVENTS_APART;
 }

@@ -69,7 +69,9 @@ bool park_add(struct events *ev, uint32_t holder, uint64_t own, uint64_t parent,
 	uint32_t ref, *h;
 
 	if (ev->free_parked == 0 && ev->cut_parked == ev->max_parked && ev->oldest_parked != 0) {
-		park_remove(ev, parked_at(ev, ev->oldest_parked));
+		p = parked_at(ev, ev->oldest_parked);
+		server_lose(ev, ev->holders[p->holder].server, 1);
+		park_remove(ev, p);
 		COUNT(ev, parked_dropped, 1);
 	}
 	ref = ev->free_parked;

@@ -5,9 +5,10 @@
  *                 '-> [F G]        key, in one table of heads; each place has at most one block
  *                                  with a given key after it.
  *
- * A block goes after the last one of its run if nobody branches off there and few hold it, else it
- * begins a run of its own: a prefix that many share ends where their prompts part. Blocks that
- * nobody holds are kept while something follows them, because they are part of its chain. */
+ * A block is added after the last one of its run if that one has no child and the run has few
+ * holders, else it begins a new run: so the run of a prefix that many holders share ends where
+ * their prompts differ. Blocks without a holder are kept while a child follows them, because they
+ * are part of its chain. */
 #include "agent/base/mem.h"
 #include "agent/events/events_in.h"
 

@@ -11,10 +11,10 @@ struct saver {
 	void *arg;
 	uint32_t *before;	/* [chunk]: runs in the chunks before it */
 	uint32_t kind;
-	size_t n;		/* bytes of the frame */
+	size_t n;		/* bytes of the section */
 	uint64_t total, runs, blocks, records;
 	bool failed;
-	uint8_t head[SAVE_HEAD_BYTES], frame[SAVE_FRAME_MAX];
+	uint8_t head[SECTION_HEAD_BYTES], section[SAVE_SECTION_MAX];
 };
 
 static void put_bytes(struct saver *s, const void *p, size_t n)
@@ -22,27 +22,25 @@ static void put_bytes(struct saver *s, const void *p, size_t n)
 	s->failed = s->failed || s->put(s->arg, p, n) != 0;
 }
 
-static void end_frame(struct saver *s)
+static void end_section(struct saver *s)
 {
 	if (s->n == 0)
 		return;
-	put32(s->head, s->kind);
-	put32(s->head + 4, (uint32_t)s->n);
-	put64(s->head + 8, save_checksum(s->frame, s->n));
-	put_bytes(s, s->head, SAVE_HEAD_BYTES);
-	put_bytes(s, s->frame, s->n);
-	s->total = save_total(s->total, s->head);
+	section_put_head(s->head, s->kind, s->section, s->n);
+	put_bytes(s, s->head, SECTION_HEAD_BYTES);
+	put_bytes(s, s->section, s->n);
+	s->total = section_total(s->total, s->head);
 	s->n = 0;
 }
 
-/* Return room for <n> bytes in a frame of <kind>. */
+/* Return room for <n> bytes in a section of <kind>. */
 static uint8_t *more_bytes(struct saver *s, uint32_t kind, size_t n)
 {
-	if (s->kind != kind || s->n + n > SAVE_FRAME_MAX)
-		end_frame(s);
+	if (s->kind != kind || s->n + n > SAVE_SECTION_MAX)
+		end_section(s);
 	s->kind = kind;
 	s->n += n;
-	return s->frame + s->n - n;
+	return s->section + s->n - n;
 }
 
 static void save_header(struct saver *s)
@@ -52,7 +50,7 @@ static void save_header(struct saver *s)
 	memcpy(h, SAVE_MAGIC, 8);
 	put32(h + 8, EVENTS_SAVE_VERSION);
 	put64(h + 16, hash_key_id(&s->ev->key));
-	s->total = save_checksum(h, SAVE_HEADER_BYTES - 8);
+	s->total = checksum(h, SAVE_HEADER_BYTES - 8);
 	put64(h + SAVE_HEADER_BYTES - 8, s->total);
 	put_bytes(s, h, sizeof(h));
 }
@@ -103,7 +101,7 @@ static void save_record(struct saver *s, uint32_t holder, struct slot slot)
 	const struct holder *h = &s->ev->holders[holder];
 	uint8_t *p;
 
-	if (s->kind != SAVE_RECORDS || s->n == 0 || s->n + SAVE_RECORD_BYTES > SAVE_FRAME_MAX) {
+	if (s->kind != SAVE_RECORDS || s->n == 0 || s->n + SAVE_RECORD_BYTES > SAVE_SECTION_MAX) {
 		p = more_bytes(s, SAVE_RECORDS, SAVE_HOLDER_BYTES + SAVE_RECORD_BYTES);
 		put16(p, h->server);
 		put16(p + 2, h->rank);
@@ -112,7 +110,7 @@ static void save_record(struct saver *s, uint32_t holder, struct slot slot)
 	} else {
 		p = more_bytes(s, SAVE_RECORDS, SAVE_RECORD_BYTES);
 	}
-	put64(p, OWN(&slot.line->word[slot.i]) & ~15ull);
+	put64(p, OWN(&slot.line->word[slot.i]) & WORD_PLACED);
 	put32(p + 8, number_of(s, slot_place(slot).run));
 	put32(p + 12, record_copies(s->ev, holder, slot));
 	s->records++;
@@ -132,7 +130,7 @@ static void save_holders(struct saver *s)
 				if (OWN(&slot.line->run[slot.i]) != 0)
 					save_record(s, h, slot);
 		}
-		end_frame(s);
+		end_section(s);
 	}
 }
 
@@ -140,13 +138,13 @@ static void save_end(struct saver *s)
 {
 	uint8_t *p;
 
-	end_frame(s);
+	end_section(s);
 	p = more_bytes(s, SAVE_END, SAVE_END_BYTES);
 	put64(p, s->runs);
 	put64(p + 8, s->blocks);
 	put64(p + 16, s->records);
 	put64(p + 24, s->total);
-	end_frame(s);
+	end_section(s);
 }
 
 int events_save(const struct events *ev, events_put *put, void *arg)

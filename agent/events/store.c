@@ -72,6 +72,7 @@ static enum taken store_known(struct course *c, struct slot s)
 	set_at(c, slot_place(s));
 	if (!record_set(ev, &c->pen, s, copies_add(copies, c->run->tier)))
 		server_lose(ev, c->run->server, 1);
+	slot_renew(&ev->holders[c->pen.holder].map, s);
 	pen_open(ev, &c->pen, c->pen.holder, c->at.run);
 	pen_stamp(ev, &c->pen);
 	return TAKEN;
@@ -276,6 +277,7 @@ uint32_t events_stored(struct events *ev, const struct events_run *run)
 			refuse(&c, run->n);
 		return 0;
 	}
+	holder_expires(ev, c.pen.holder, run->ttl_ms);
 	ev->stamp++;
 	if (!begin_run(&c)) {
 		refuse(&c, run->n);
@@ -334,4 +336,13 @@ uint32_t events_removed(struct events *ev, server_id server, uint16_t rank, cons
 	COUNT(ev, removed, known);
 	COUNT(ev, unknown, n - known);
 	return known;
+}
+
+bool events_has(const struct events *ev, server_id server, uint16_t rank, uint64_t handle)
+{
+	uint32_t h = holder_find(ev, server, rank);
+	uint64_t hash = handle_hash(ev, handle);
+
+	return h != NO_HOLDER && (handles_find(ev, &ev->holders[h].map, hash).line != NULL ||
+		(ev->holders[h].n_parked > 0 && park_find(ev, h, hash) != NULL));
 }

@@ -37,7 +37,7 @@ enum kvcursor_state kvcursor_state(const struct kvcursor *c)
 	if (c->waits)
 		return KVCURSOR_GAP;
 	if (!c->begun || c->unsure)
-		return KVCURSOR_OFF;
+		return KVCURSOR_WAITING;
 	return c->degraded ? KVCURSOR_DEGRADED : KVCURSOR_SYNCED;
 }
 
@@ -153,7 +153,7 @@ void kvcursor_lose(struct kvcursor *c, uint64_t n)
 	kvcursor_forget(c, false, false);
 }
 
-static void take_effect(struct kvcursor *c, const struct kvcursor_effect *did)
+void kvcursor_took(struct kvcursor *c, const struct kvcursor_effect *did)
 {
 	if (did->cleared) {
 		c->blocks = c->owed = 0;
@@ -166,13 +166,18 @@ static void take_effect(struct kvcursor *c, const struct kvcursor_effect *did)
 		c->degraded = false;
 }
 
+void kvcursor_was_busy(struct kvcursor *c, msec now)
+{
+	c->heard = c->quiet_at = now;
+}
+
 static bool apply_payload(struct kvcursor *c, struct span payload)
 {
 	struct kvcursor_effect did = { 0 };
 
 	if (c->calls->apply(c->arg, payload, &did)) {
 		c->count.applied++;
-		take_effect(c, &did);
+		kvcursor_took(c, &did);
 	} else {
 		c->count.undecoded++;
 		kvcursor_lose(c, 1);

@@ -3,7 +3,7 @@
  *               live = last + 1: apply
  *                    .------.
  *                    v      |   live > last + 1
- *   OFF ---------> SYNCED --'--------------------> GAP ---- replay asked ----> REPLAYING
+ *   WAITING -----> SYNCED --'--------------------> GAP ---- replay asked ----> REPLAYING
  *   first batch      ^  ^                           |                           |    |
  *   replayed or      |  '------- gap closed --------+---------------------------'    |
  *   a replay is      |                              no replay socket, or             |
@@ -12,8 +12,8 @@
  *                          blocks removed as were
  *                          there at the loss
  *
- * A publisher is one rank of one engine. It numbers its batches from 0, and keeps some thousands to
- * send them again:
+ * Without a connection the state is OFF. A publisher is one rank of one engine. It numbers its
+ * batches from 0, and keeps some thousands to send them again:
  *
  *      replay    asked from     why
  *      full      0              nothing is known yet; at most once for each start of the engine,
@@ -45,11 +45,12 @@
 #include "agent/feed/kvframe.h"
 
 enum kvcursor_state {
-	KVCURSOR_OFF,		/* no batch yet, or the connection is lost */
+	KVCURSOR_OFF,		/* there is no connection */
 	KVCURSOR_SYNCED,	/* every batch since the first was applied, in order */
 	KVCURSOR_GAP,		/* batches are missing, and a replay is due */
 	KVCURSOR_REPLAYING,
 	KVCURSOR_DEGRADED,	/* batches are lost for good: what was applied may be wrong */
+	KVCURSOR_WAITING,	/* connected, and no batch came since */
 	KVCURSOR_STATES
 };
 
@@ -69,19 +70,20 @@ struct kvcursor_opts {
 
 void kvcursor_defaults(struct kvcursor_opts *o);
 
-/* Bytes that several cursors hold, together. */
+/* Bytes that several cursors hold, and their caller for them, together. */
 struct kvcursor_store {
 	size_t used, max;
 };
 
 /* What one batch did; zeroed before. */
 struct kvcursor_effect {
-	uint64_t stored, removed;	/* blocks */
+	uint64_t stored, removed;	/* blocks; not those whose removal is not reported */
 	bool cleared;			/* the engine emptied its cache */
 };
 
 struct kvcursor_calls {
-	/* Apply a payload. Returns false if it cannot be decoded: its events count as lost. */
+	/* Apply a payload. Returns false if it cannot be decoded: its events count as lost. It may be
+	 * applied later, in order: then <out> stays zeroed, and kvcursor_took() follows. */
 	bool (*apply)(void *arg, struct span payload, struct kvcursor_effect *out);
 	/* Forget all blocks. <from_start>: the next batch is the first of the engine. <restarted>: the
 	 * engine was restarted, so that its cache is empty. */
@@ -101,6 +103,7 @@ struct kvcursor_counters {
 	uint64_t repeated;		/* live batches that were applied before */
 	uint64_t foreign;		/* frames of a replay that do not belong to it, or without a sequence */
 	uint64_t unheld;		/* live batches that could not be held */
+	uint64_t unanswered;		/* replays of which nothing came */
 };
 
 enum kvcursor_need {
@@ -117,6 +120,7 @@ struct kvcursor {
 	struct kvcursor_counters count;
 	bool from_start;		/* no batch is missing since the engine began or cleared its cache */
 	bool clean;			/* the last replay ended with its end, so no frame of it can follow */
+	uint32_t unanswered;		/* replays in a row of which nothing came */
 	/* private */
 	const struct kvcursor_opts *o;
 	const struct kvcursor_calls *calls;
@@ -210,6 +214,12 @@ static inline bool kvcursor_replaying(const struct kvcursor *c)
 {
 	return c->replay != KVCURSOR_NONE;
 }
+
+/* What a batch did that was applied later. */
+void kvcursor_took(struct kvcursor *c, const struct kvcursor_effect *did);
+
+/* Nothing was read until <now>, because batches were applied: the silence means nothing. */
+void kvcursor_was_busy(struct kvcursor *c, msec now);
 
 /* Time has passed: ends silent replays. Call it several times a second. */
 void kvcursor_tick(struct kvcursor *c, msec now);

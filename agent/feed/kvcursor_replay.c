@@ -126,6 +126,8 @@ static void stop(struct kvcursor *c, bool clean, msec now)
 
 	c->replay = KVCURSOR_NONE;
 	c->clean = clean;
+	c->unanswered = clean || c->items > 0 ? 0 : c->unanswered + 1;
+	c->count.unanswered += c->unanswered > 0;
 	c->quiet_at = now + rng_below(c->rng, (uint32_t)c->o->probe_ms / 8);
 	if (was == KVCURSOR_PROBE && c->probe_after < PROBE_MOST * c->o->probe_ms)
 		c->probe_after *= 2;

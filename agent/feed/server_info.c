@@ -5,7 +5,8 @@
 
 #define DEPTH_MAX	64
 
-enum { KEY_OTHER, KEY_PUBLISHER, KEY_PORT, KEY_TOPIC, KEY_BLOCK_SIZE, KEY_DP_SIZE };
+enum { KEY_OTHER, KEY_PUBLISHER, KEY_PORT, KEY_TOPIC, KEY_BLOCK_SIZE, KEY_DP_SIZE,
+       KEY_LOAD_PORT };
 
 static const struct {
 	const char *word;
@@ -13,6 +14,7 @@ static const struct {
 } keys[] = {
 	{ "publisher", KEY_PUBLISHER }, { "endpoint_port_base", KEY_PORT }, { "topic", KEY_TOPIC },
 	{ "block_size", KEY_BLOCK_SIZE }, { "dp_size", KEY_DP_SIZE },
+	{ "load_endpoint_port_base", KEY_LOAD_PORT },
 };
 
 const char *server_info_strerror(int error)
@@ -102,6 +104,8 @@ static void take_number(struct server_info_reader *r, struct span text)
 		v = 0;
 	if (r->key == KEY_PORT)
 		r->info.port = (uint16_t)number_within(v, UINT16_MAX);
+	else if (r->key == KEY_LOAD_PORT)
+		r->info.load_port = (uint16_t)number_within(v, UINT16_MAX);
 	else if (r->key == KEY_BLOCK_SIZE)
 		r->info.block_size = number_within(v, SERVER_INFO_BLOCK_MAX);
 	else if (r->key == KEY_DP_SIZE)

@@ -1,9 +1,11 @@
-/* server_info.h - where an engine publishes KV cache events: SGLang's answer to GET /server_info.
+/* server_info.h - where an engine publishes KV cache events and its load: SGLang's answer to
+ * GET /server_info.
  *
  *      { ...,
  *        "kv_events_config": "{\"endpoint\": \"tcp://..\", \"replay_endpoint\": \"tcp://..\"}",
  *        "kv_events": { "publisher": "zmq", "endpoint_host": "..", "endpoint_port_base": 5557,
- *                       "topic": "kv", "block_size": 64, "dp_size": 2 }, ... }
+ *                       "topic": "kv", "block_size": 64, "dp_size": 2,
+ *                       "load_endpoint_port_base": 5559 }, ... }
  *
  * kv_events is null, or missing before SGLang of May 2026, if it publishes none. The option as it
  * was given is there as text, and only it has the replay endpoint. Hosts are not read: an engine
@@ -28,6 +30,7 @@ struct server_info {
 	uint32_t ranks;		/* 1 to SERVER_INFO_RANKS_MAX; 0: not told */
 	uint32_t block_size;	/* tokens; 0: not told */
 	char topic[SERVER_INFO_TOPIC_MAX + 1];	/* visible ASCII; "": all */
+	uint16_t load_port;	/* of the load socket of rank 0; 0: none */
 };
 
 enum {

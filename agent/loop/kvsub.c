@@ -111,9 +111,11 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	struct kvsub *k = t->data;
 	msec now = clock_msec();
 
-	for (struct list *l = k->sources.next; l != &k->sources; l = l->next)
+	for (struct list *l = k->sources.next; l != &k->sources; l = l->next) {
 		for (unsigned i = 0; i < source_of(l)->n_ranks; i++)
 			kvsub_rank_tick(&source_of(l)->rank[i], now);
+		kvsub_faults_look(source_of(l), now);
+	}
 	pthread_mutex_lock(&k->lock);
 	if (!list_empty(&k->sources)) {
 		struct list *first = k->sources.next;
@@ -128,6 +130,27 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 
 static void on_idle(struct ev_loop *loop, ev_idle *i, int revents)
 {
+}
+
+/* Each rank with work gets a slice, and goes to the end of the list. */
+static void go_on_working(struct kvsub *k)
+{
+	struct list now;
+
+	list_init(&now);
+	while (!list_empty(&k->working)) {
+		struct list *l = k->working.next;
+
+		list_remove(l);
+		list_append(&now, l);
+	}
+	while (!list_empty(&now)) {
+		struct list *l = now.next;
+
+		list_remove(l);
+		list_append(&k->working, l);
+		kvsub_work_go_on(list_entry(l, struct kvsub_rank, working));
+	}
 }
 
 /* Read each ready socket once. A socket with more goes to the end of the list. */
@@ -145,7 +168,9 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 	}
 	while (!list_empty(&now))
 		kvsub_socket_read(list_entry(now.next, struct kvsub_socket, ready));
-	if (list_empty(&k->ready))
+	k->turn++;
+	go_on_working(k);
+	if (list_empty(&k->ready) && list_empty(&k->working))
 		ev_idle_stop(loop, &k->idle);
 	kvsub_free_dead(k);
 }
@@ -263,6 +288,7 @@ static void init_core(struct kvsub *k, const struct hash_key *key)
 	list_init(&k->ready);
 	list_init(&k->sockets);
 	list_init(&k->dead);
+	list_init(&k->working);
 	pthread_mutex_init(&k->lock, NULL);
 	kvcursor_defaults(&k->without);
 	k->with_replay = k->without;

@@ -26,17 +26,20 @@
 #include "agent/feed/sgl_load.h"
 #include "agent/loop/agent_in.h"
 #include "agent/loop/kvsub.h"
+#include "agent/loop/told_in.h"
 #include "agent/route/sources.h"
 
 #define KVSUB_REPLAYS_MAX	8		/* at once */
 #define KVSUB_TURN		64		/* messages of a socket handled before the others */
+#define KVSUB_WORK		4096		/* blocks and events of a rank applied before the others */
+#define KVSUB_SMALL_BYTES	16384u		/* a payload that is applied at once */
 #define KVSUB_LIVE_MESSAGES	1000		/* that may wait in a socket */
 #define KVSUB_REPLAY_MESSAGES	16384
 #define KVSUB_PART_BYTES	(4u << 20)	/* of one part; a larger one ends the connection */
 #define KVSUB_LOAD_BYTES	(64u << 10)	/* the same, of a load socket */
 #define KVSUB_CONN_BYTES	(64u << 20)	/* received and not read: above, the connection is ended */
 #define KVSUB_ALL_BYTES		(256u << 20)	/* the same for all connections together */
-#define KVSUB_HELD_BYTES	(64u << 20)	/* batches held by all cursors */
+#define KVSUB_HELD_BYTES	(64u << 20)	/* batches held by all cursors, and applied in slices */
 #define KVSUB_BUDGET		((uint64_t)KVSUB_ALL_BYTES + KVSUB_HELD_BYTES)
 #define KVSUB_CONNS_MAX		256		/* publishers at one bound socket */
 #define KVSUB_FDS_THREAD	16		/* of the loop and of libzmq's threads */
@@ -80,6 +83,9 @@ struct kvsub_figures {
 	uint64_t bad_frames, connected, ended, bytes;
 	uint64_t held;			/* batches now */
 	uint64_t loads, bad_loads;	/* messages of load sockets */
+	uint64_t unanswered;		/* replays */
+	bool silent, sizes;		/* faults: kvsub_faults.c */
+	uint64_t slices, turn_work;
 };
 
 struct kvsub_load {
@@ -91,6 +97,14 @@ struct kvsub_load {
 	int told;			/* the last log line: 1 received, -1 not, 0 none */
 	const char *error;		/* of the last bad message since that line; NULL: none */
 	uint64_t taken, bad;
+};
+
+/* A payload that is applied in slices. */
+struct kvsub_work {
+	struct kvsub_work *next;
+	struct source_slices slices;
+	size_t n;
+	char payload[];
 };
 
 struct kvsub_rank {
@@ -110,6 +124,15 @@ struct kvsub_rank {
 		KVSUB_TOLD_NOTHING, KVSUB_TOLD_SYNCED, KVSUB_TOLD_DEGRADED, KVSUB_TOLD_OFF
 	} told;				/* the last log line */
 	msec off_since, opened_at;
+	/* work: kvsub_work.c */
+	struct kvsub_work *work, **work_end;	/* payloads to be applied, in order */
+	struct list working;		/* in the list of ranks with such, or alone */
+	uint64_t turn;			/* of the thread, to which <left> belongs */
+	int64_t left;			/* of KVSUB_WORK */
+	uint64_t slices;		/* times that a rest was left for a later turn */
+	uint64_t turn_work;		/* the most of a turn */
+	struct told off, no_replay;
+	uint64_t bad_replays;		/* messages of <replay> that are no frame, since it answered */
 	uint64_t placed;		/* batches applied, as the core knows the place */
 	uint64_t told_restarts, told_lost;
 	uint64_t bad_frames, connected, ended, bytes;
@@ -124,6 +147,7 @@ struct kvsub_source {
 	bool wanted;
 	unsigned n_ranks;
 	struct kvsub_figures figures;
+	struct told silent, sizes;
 	struct kvsub_rank rank[];
 };
 
@@ -149,6 +173,8 @@ struct kvsub {
 	ev_idle idle;			/* active while a socket is ready */
 	ev_prepare turn_end;
 	struct list sources, ready, sockets, dead;
+	struct list working;		/* ranks with payloads to be applied */
+	uint64_t turn;
 	struct listener *listeners;	/* for bound sockets, opened before the sandbox closes */
 	unsigned n_listeners;
 	unsigned replays;		/* under way */
@@ -238,8 +264,24 @@ void kvsub_rank_connected(struct kvsub_rank *r);
 void kvsub_rank_disconnected(struct kvsub_rank *r);
 void kvsub_rank_live(struct kvsub_rank *r, const struct kvframe *f);
 void kvsub_rank_replayed(struct kvsub_rank *r, const struct kvframe *f);
-void kvsub_rank_bad(struct kvsub_rank *r);	/* a message that is no frame */
+void kvsub_rank_bad(struct kvsub_rank *r, bool replay);	/* a message that is no frame */
 void kvsub_rank_tick(struct kvsub_rank *r, msec now);
+
+/* ---- kvsub_work.c ------------------------------------------------------------------------ */
+
+/* Apply a payload now, or note it for later turns. Returns false if it cannot be decoded, or there
+ * is no memory. */
+bool kvsub_work_apply(struct kvsub_rank *r, struct span payload, struct kvcursor_effect *did);
+
+/* Apply the next part of what was noted. Called once a turn, by each rank of the list. */
+void kvsub_work_go_on(struct kvsub_rank *r);
+void kvsub_work_drop(struct kvsub_rank *r);
+
+/* Tell if no message of <s> may be read now, because earlier ones are not applied yet. */
+bool kvsub_work_waits(const struct kvsub_socket *s);
+
+/* Log faults that last: kvsub_faults.c. */
+void kvsub_faults_look(struct kvsub_source *s, msec now);
 
 /* Store the load of a message. <f> NULL: it is no frame. */
 void kvsub_load_take(struct kvsub_rank *r, const struct kvframe *f);

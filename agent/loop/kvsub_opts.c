@@ -1,4 +1,5 @@
 /* What the configuration says about KV cache events. */
+#include "agent/loop/engine_list.h"
 #include "agent/loop/kvsub_in.h"
 
 bool kvsub_available(void)
@@ -18,6 +19,12 @@ bool kvsub_wanted(const struct loop_opts *o)
 	return false;
 }
 
+/* The load socket may be told with the events. */
+static bool has_load(const struct engine_opts *e)
+{
+	return e->load[0] != '\0' || engine_events_are_auto(e);
+}
+
 uint64_t kvsub_fds(const struct loop_opts *o)
 {
 	uint64_t n = kvsub_wanted(o) ? KVSUB_FDS_THREAD : 0;
@@ -26,7 +33,7 @@ uint64_t kvsub_fds(const struct loop_opts *o)
 		const struct engine_events_opts *v = &o->engines[i].events;
 
 		if (v->endpoint[0] != '\0')
-			n += (KVSUB_FDS_RANK + (o->engines[i].load[0] != '\0' ? KVSUB_FDS_LOAD : 0)) *
+			n += (KVSUB_FDS_RANK + (has_load(&o->engines[i]) ? KVSUB_FDS_LOAD : 0)) *
 			     (v->ranks > 0 ? v->ranks : 1);
 	}
 	return n;

@@ -6,13 +6,11 @@
 #include <errno.h>
 #include <zmq.h>
 
-#include "agent/feed/kvevent.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/engine_url.h"
 #include "agent/os/clock.h"
 
 #define REPLAY_IDLE_MS	10000	/* then its socket is closed */
-#define OFF_MS		3000	/* without a connection for so long: a log line */
 
 static struct agent *agent_of(const struct kvsub_rank *r)
 {
@@ -72,20 +70,6 @@ static void log_degraded(struct kvsub_rank *r)
 	log_end(&ln);
 }
 
-static void log_off(struct kvsub_rank *r)
-{
-	struct log_line ln;
-
-	if (r->told == KVSUB_TOLD_OFF ||
-	    !line_begin(&ln, r, LOG_WARN, "no connection to an engine's KV cache events"))
-		return;
-	log_text(&ln, "effect", "this server is judged by what requests taught");
-	log_text(&ln, "remedy",
-		"start the engine with KV cache events (vLLM: --kv-events-config), and check that "
-		"engines.events.endpoint has its address and port; kvroutectl events ADDRESS shows what comes");
-	log_end(&ln);
-}
-
 static void log_restart(struct kvsub_rank *r)
 {
 	struct log_line ln;
@@ -100,7 +84,7 @@ static void log_restart(struct kvsub_rank *r)
 }
 
 /* A state between two others is not logged. */
-static void log_state(struct kvsub_rank *r, msec now)
+static void log_state(struct kvsub_rank *r)
 {
 	log_restart(r);
 	if (r->state == KVCURSOR_SYNCED) {
@@ -110,9 +94,6 @@ static void log_state(struct kvsub_rank *r, msec now)
 	} else if (r->state == KVCURSOR_DEGRADED) {
 		log_degraded(r);
 		r->told = KVSUB_TOLD_DEGRADED;
-	} else if (!r->cursor.connected && now - r->off_since >= OFF_MS) {
-		log_off(r);
-		r->told = KVSUB_TOLD_OFF;
 	}
 }
 
@@ -134,31 +115,16 @@ void kvsub_log_unread(
 
 /* ---- the cursor's calls ----------------------------------------------------------------- */
 
-static double wall_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 static bool apply(void *arg, struct span payload, struct kvcursor_effect *did)
 {
-	struct kvsub_rank *r = arg;
-	struct source_batch b = { 0 };
-
-	if (route_source_batch(agent_of(r)->route, r->source->id, r->n, payload,
-		agent_msec(agent_of(r)), &b) != 0)
-		return false;
-	*did = (struct kvcursor_effect){ b.stored, b.removed, b.cleared };
-	r->lag_s = wall_s() - b.time;
-	return true;
+	return kvsub_work_apply(arg, payload, did);
 }
 
 static void clear(void *arg, bool from_start, bool restarted)
 {
 	struct kvsub_rank *r = arg;
 
+	kvsub_work_drop(r);
 	route_source_clear(agent_of(r)->route, r->source->id, r->n, from_start, restarted,
 	    agent_msec(agent_of(r)));
 }
@@ -229,7 +195,7 @@ static void tell_place(struct kvsub_rank *r)
 	struct kvcursor_place p;
 	bool known;
 
-	if (r->cursor.count.applied == r->placed)
+	if (r->cursor.count.applied == r->placed || r->work != NULL)
 		return;
 	r->placed = r->cursor.count.applied;
 	known = kvcursor_place(&r->cursor, &p);
@@ -247,7 +213,7 @@ void kvsub_rank_look(struct kvsub_rank *r, msec now)
 		end_replay(r);
 	tell_core(r);
 	tell_place(r);
-	log_state(r, now);
+	log_state(r);
 }
 
 void kvsub_rank_connected(struct kvsub_rank *r)
@@ -288,9 +254,10 @@ void kvsub_rank_replayed(struct kvsub_rank *r, const struct kvframe *f)
 	kvsub_rank_look(r, now);
 }
 
-void kvsub_rank_bad(struct kvsub_rank *r)
+void kvsub_rank_bad(struct kvsub_rank *r, bool replay)
 {
 	r->bad_frames++;
+	r->bad_replays += replay;
 }
 
 /* ---- the live socket --------------------------------------------------------------------- */
@@ -339,7 +306,8 @@ static void reopen(struct kvsub_rank *r, msec now)
 void kvsub_rank_tick(struct kvsub_rank *r, msec now)
 {
 	reopen(r, now);
-	kvcursor_tick(&r->cursor, now);
+	if (r->work == NULL)
+		kvcursor_tick(&r->cursor, now);
 	kvsub_rank_look(r, now);
 	if (r->replay != NULL && !r->replaying && now - r->replay_at >= REPLAY_IDLE_MS)
 		close_replay(r);
@@ -357,6 +325,7 @@ void kvsub_rank_init(struct kvsub_rank *r, struct kvsub_source *s, unsigned n)
 	r->fd = -1;
 	r->off_since = clock_msec();
 	list_init(&r->at_bound);
+	list_init(&r->working);
 	kvcursor_init(&r->cursor, o, &calls, r, &k->key, &k->store, &k->rng);
 	if (route_source_resume(k->agent->route, s->id, n, &p))
 		kvcursor_resume(&r->cursor, &p);
@@ -364,6 +333,7 @@ void kvsub_rank_init(struct kvsub_rank *r, struct kvsub_source *s, unsigned n)
 
 void kvsub_rank_fini(struct kvsub_rank *r)
 {
+	kvsub_work_drop(r);
 	kvcursor_disconnected(&r->cursor, clock_msec());
 	end_replay(r);
 	close_replay(r);

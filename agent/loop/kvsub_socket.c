@@ -387,30 +387,33 @@ static void take_message(struct kvsub_socket *s, struct message *m)
 	else if (ok)
 		kvsub_rank_live(r, &f);
 	else if (r != NULL)
-		kvsub_rank_bad(r);
+		kvsub_rank_bad(r, s->kind == KVSUB_REPLAY);
 }
 
 void kvsub_socket_read(struct kvsub_socket *s)
 {
-	static __thread struct message m[KVSUB_TURN];
+	struct message m;
 	unsigned n = 0;
+	bool waits;
 
 	set_ready(s, false);
-	while (n < KVSUB_TURN && receive(s, &m[n]))
-		s->read += m[n++].bytes;
 	read_monitor(s);
-	for (unsigned i = 0; i < n; i++) {
+	while (!s->dead && n < KVSUB_TURN && !kvsub_work_waits(s) && receive(s, &m)) {
+		n++;
+		s->read += m.bytes;
+		read_monitor(s);
 		if (!s->dead)
-			take_message(s, &m[i]);
-		message_close(&m[i]);
+			take_message(s, &m);
+		message_close(&m);
 	}
 	if (s->dead)
 		return;
-	if (s->kind == KVSUB_REPLAY)
+	waits = kvsub_work_waits(s);
+	if (s->kind == KVSUB_REPLAY && !waits)
 		kvsub_rank_ask(s->rank);
 	if (s->kind == KVSUB_LOAD)
 		kvsub_load_tell(s->rank);
-	if (n == KVSUB_TURN)
+	if (n == KVSUB_TURN || waits)
 		set_ready(s, true);
 }
 

@@ -13,7 +13,7 @@ static bool same_source(const struct event_source *a, const struct event_source 
 	       strcmp(a->events.endpoint, b->events.endpoint) == 0 &&
 	       strcmp(a->events.replay, b->events.replay) == 0 &&
 	       strcmp(a->events.topic, b->events.topic) == 0 && strcmp(a->load, b->load) == 0 &&
-	       a->events.ranks == b->events.ranks;
+	       a->events.ranks == b->events.ranks && a->events.expire_ms == b->events.expire_ms;
 }
 
 static void close_rank(struct kvsub_rank *r)
@@ -96,6 +96,7 @@ static void add_source(struct kvsub *k, const struct event_source *who)
 		mem_free(s);
 		return;
 	}
+	route_source_expire(k->agent->route, s->id, who->events.expire_ms);
 	s->k = k;
 	s->who = *who;
 	s->n_ranks = n;
@@ -144,7 +145,7 @@ void kvsub_apply_list(struct kvsub *k, const struct kvsub_list *list)
 
 static void add_rank(struct kvsub_figures *f, const struct kvsub_rank *r)
 {
-	static const unsigned badness[KVCURSOR_STATES] = { 4, 0, 1, 2, 3 };
+	static const unsigned badness[KVCURSOR_STATES] = { 5, 0, 1, 2, 3, 4 };
 	const struct kvcursor_counters *c = &r->cursor.count;
 
 	if (f->ranks++ == 0 || badness[r->state] > badness[f->worst])
@@ -167,6 +168,9 @@ static void add_rank(struct kvsub_figures *f, const struct kvsub_rank *r)
 	f->held += r->cursor.n_held;
 	f->loads += r->load.taken;
 	f->bad_loads += r->load.bad;
+	f->unanswered += c->unanswered;
+	f->slices += r->slices;
+	f->turn_work = r->turn_work > f->turn_work ? r->turn_work : f->turn_work;
 }
 
 void kvsub_set_figures(struct kvsub *k)
@@ -178,6 +182,8 @@ void kvsub_set_figures(struct kvsub *k)
 		s->figures = (struct kvsub_figures){ 0 };
 		for (unsigned i = 0; i < s->n_ranks; i++)
 			add_rank(&s->figures, &s->rank[i]);
+		s->figures.silent = s->silent.bad;
+		s->figures.sizes = s->sizes.bad;
 	}
 	pthread_mutex_unlock(&k->lock);
 }

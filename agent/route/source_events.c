@@ -15,15 +15,16 @@
 
 enum { NO_MATCH = 0x6e6f6e65 };
 
-/* One event on its way into the index. */
+/* One slice of a batch on its way into the index. */
 struct applying {
 	struct route *r;
 	struct source *s;
 	source_id id;
 	uint16_t rank;
 	uint32_t most_tokens;		/* of a block that was read */
-	uint32_t stored;		/* blocks on the device */
-	struct source_batch *out;
+	struct source_slices *w;
+	struct source_batch *out;	/* in <w> */
+	int64_t left;			/* of the work */
 };
 
 static enum events_tier tier_of(const struct kvevent *e)
@@ -100,6 +101,38 @@ static bool size_is_better(const struct source_rank *k, const struct kvevent *e)
 	return device != k->by_device ? device : e->block_size > k->block_size;
 }
 
+/* Tell if blocks that are not on the device are stored apart from those that are. LMCache has
+ * chunks of its own size, with handles of its own, and does not report their removal; others store
+ * their blocks a second time, as copies of those on the device. */
+static bool is_apart(const struct applying *a, const struct kvevent *e)
+{
+	const struct source_rank *k = &a->s->rank[a->rank];
+
+	return tier_of(e) != EVENTS_DEVICE &&
+	       (a->s->ttl_ms > 0 ||
+		   (k->by_device && e->tokens.left > 0 && e->block_size != k->block_size));
+}
+
+/* Return the tokens of a page of blocks stored apart, or 0 if it can be no page. */
+static uint32_t page_apart(struct applying *a, uint32_t block_size)
+{
+	struct sources *t = &a->r->sources;
+	uint32_t page = a->s->page;
+
+	if (block_size > sizeof(t->tokens) / sizeof(t->tokens[0]))
+		return 0;
+	if (page == 0 && ((page = page_of(t, block_size)) == 0 || !source_use_page(t, a->s, page)))
+		return 0;
+	return block_size % page == 0 && block_size / page <= RUN_PAGES ? page : 0;
+}
+
+static void forget_apart(struct applying *a)
+{
+	events_cleared(
+	    a->r->sources.events, (server_id)a->id, (uint16_t)(a->rank | EVENTS_APART));
+	a->s->rank[a->rank].apart_size = 0;
+}
+
 /* Learn the size of blocks from <e>. Blocks of another size, which were parts, are dropped. */
 static void learn_size(struct applying *a, const struct kvevent *e)
 {
@@ -113,6 +146,8 @@ static void learn_size(struct applying *a, const struct kvevent *e)
 	k->by_device = tier_of(e) == EVENTS_DEVICE;
 	if (k->by_device)
 		a->s->block_size = e->block_size;
+	if (page != a->s->page)
+		forget_apart(a);
 	k->odd_size = page == 0 || (page != a->s->page && !source_use_page(t, a->s, page));
 }
 
@@ -134,8 +169,7 @@ static void root_of(
 	if (salt.n > 0)
 		a->s->salts = true;
 	if (e->lora_name.n > 0) {
-		a->s->adapters = true;
-		adapter_note(a->r, span_str(a->s->pool), e->lora_name);
+		adapter_note_event(a->r, a->s, e->lora_name);
 	} else if (e->has_lora_id) {
 		cache = hash_mix(key, cache, NO_MATCH);
 	}
@@ -180,7 +214,7 @@ static void store_run(struct applying *a, const struct events_run *run)
 	struct events_stats before, after;
 	uint32_t n;
 
-	if (a->s->from_start) {
+	if (a->s->from_start || (run->rank & EVENTS_APART) != 0) {
 		n = events_stored(a->r->sources.events, run);
 	} else {
 		events_stats(ev, &before);
@@ -188,63 +222,111 @@ static void store_run(struct applying *a, const struct events_run *run)
 		events_stats(ev, &after);
 		if (after.parked + after.parked_dropped > before.parked + before.parked_dropped) {
 			a->s->stored = 0;
-			a->stored = 0;
+			a->w->on_device = 0;
 			a->out->stored += n;
 			return;
 		}
 	}
 	a->out->stored += n;
+	if (run->ttl_ms > 0)
+		a->out->expiring += n;
 	if (run->tier == EVENTS_DEVICE)
-		a->stored += n;
+		a->w->on_device += n;
 }
 
-static void store_blocks(struct applying *a, struct kvevent *e, uint32_t page)
+/* Begin to store the blocks of the event. <apart>: EVENTS_APART, or 0. */
+static void store_begin(struct applying *a, const struct kvevent *e, uint32_t page, unsigned apart)
 {
-	uint64_t handles[RUN_BLOCKS], root[2];
-	page_key keys[RUN_PAGES];
-	struct span salt = e->salt;
-	struct events_run run = {
-		.server = (server_id)a->id, .rank = a->rank, .tier = tier_of(e),
-		.block_pages = e->block_size / page, .handles = handles, .keys = keys, .space = root,
-		.has_parent = e->has_parent, .parent = e->parent,
-	};
-	bool first = !e->has_parent, good = true;
+	struct source_slices *w = a->w;
 
-	while (good && e->hashes.left > 0) {
-		for (run.n = 0; run.n < RUN_BLOCKS && (run.n + 1) * run.block_pages <= RUN_PAGES &&
-		     e->hashes.left > 0; run.n++) {
-			good = next_block(a, e, page, first, &handles[run.n],
-			    keys + run.n * run.block_pages, &salt);
-			if (!good)
-				break;
-			if (first)
-				root_of(a, e, salt, page, root);
-			first = false;
-		}
-		if (run.n > 0)
-			store_run(a, &run);
-		run.has_parent = true;
-		run.parent = run.n > 0 ? handles[run.n - 1] : 0;
+	w->part = SLICE_STORE;
+	w->page = page;
+	w->apart = (uint16_t)apart;
+	w->salt = e->salt;
+	w->first = !e->has_parent;
+	w->has_parent = e->has_parent;
+	w->parent = e->parent;
+}
+
+/* Store the next blocks of the event. */
+static void store_blocks(struct applying *a)
+{
+	struct source_slices *w = a->w;
+	struct kvevent *e = &w->event;
+	uint64_t handles[RUN_BLOCKS];
+	page_key keys[RUN_PAGES];
+	struct events_run run = {
+		.server = (server_id)a->id, .rank = (uint16_t)(a->rank | w->apart), .tier = tier_of(e),
+		.block_pages = e->block_size / w->page, .handles = handles, .keys = keys, .space = w->root,
+		.has_parent = w->has_parent, .parent = w->parent,
+		.ttl_ms = w->apart != 0 ? a->s->ttl_ms : 0,
+	};
+	bool good = true;
+
+	for (run.n = 0; run.n < RUN_BLOCKS && (run.n + 1) * run.block_pages <= RUN_PAGES &&
+	     e->hashes.left > 0; run.n++) {
+		good = next_block(a, e, w->page, w->first, &handles[run.n],
+		    keys + run.n * run.block_pages, &w->salt);
+		if (!good)
+			break;
+		if (w->first)
+			root_of(a, e, w->salt, w->page, w->root);
+		w->first = false;
 	}
+	if (run.n > 0)
+		store_run(a, &run);
+	w->has_parent = true;
+	w->parent = run.n > 0 ? handles[run.n - 1] : 0;
+	a->left -= run.n;
 	if (!good)
 		skip_event(a);
+	if (!good || e->hashes.left == 0)
+		w->part = SLICE_NEXT;
 }
 
-/* Add a copy in another tier to blocks whose tokens were published before. */
-static void store_copies(struct applying *a, struct kvevent *e)
+/* Add a copy in another tier to the next blocks, whose tokens were published before. */
+static void store_copies(struct applying *a)
 {
+	struct kvevent *e = &a->w->event;
 	uint64_t handles[RUN_BLOCKS];
 	struct events_run run = {
 		.server = (server_id)a->id, .rank = a->rank, .tier = tier_of(e), .handles = handles,
 		.has_parent = true,
 	};
+	uint32_t n;
 
-	do {
-		for (run.n = 0; run.n < RUN_BLOCKS && kvevent_hash(&e->hashes, &handles[run.n]); run.n++)
-			;
-		if (run.n > 0)
-			a->out->stored += events_stored(a->r->sources.events, &run);
-	} while (run.n == RUN_BLOCKS);
+	if (is_apart(a, e)) {
+		run.rank |= EVENTS_APART;
+		run.ttl_ms = a->s->ttl_ms;
+	}
+	while (run.n < RUN_BLOCKS && kvevent_hash(&e->hashes, &handles[run.n]))
+		run.n++;
+	if (run.n < RUN_BLOCKS)
+		a->w->part = SLICE_NEXT;
+	if (run.n == 0)
+		return;
+	n = events_stored(a->r->sources.events, &run);
+	a->out->stored += n;
+	a->out->expiring += run.ttl_ms > 0 ? n : 0;
+	a->left -= run.n;
+}
+
+/* A chunk that is not whole is smaller than the others, and left out. */
+static void store_apart(struct applying *a, struct kvevent *e)
+{
+	struct source_rank *k = &a->s->rank[a->rank];
+	uint32_t page = page_apart(a, e->block_size);
+
+	if (page == 0 || e->block_size < k->apart_size) {
+		a->s->count.odd_size++;
+		return;
+	}
+	if (e->block_size > k->apart_size)
+		forget_apart(a);
+	k->apart_size = e->block_size;
+	a->s->apart = true;
+	store_begin(a, e, page, EVENTS_APART);
+	a->s->usable++;
 }
 
 /* An event that says that blocks were found again stores none. */
@@ -256,7 +338,7 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 		return;
 	if (e->tokens.left == 0) {
 		a->s->tiers |= tier_of(e) != EVENTS_DEVICE;
-		store_copies(a, e);
+		a->w->part = SLICE_COPY;
 		return;
 	}
 	if (!kvevent_dense(e)) {
@@ -265,28 +347,49 @@ static void apply_stored(struct applying *a, struct kvevent *e)
 		return;
 	}
 	a->s->tiers |= tier_of(e) != EVENTS_DEVICE;
+	if (is_apart(a, e)) {
+		store_apart(a, e);
+		return;
+	}
 	if (size_is_better(k, e))
 		learn_size(a, e);
 	if (k->odd_size || e->block_size != k->block_size) {
 		a->s->count.odd_size++;
 		return;
 	}
-	store_blocks(a, e, page_of(&a->r->sources, e->block_size));
+	store_begin(a, e, page_of(&a->r->sources, e->block_size), 0);
 	a->s->usable++;
 }
 
-static void apply_removed(struct applying *a, struct kvevent *e)
+static void remove_blocks(
+    struct applying *a, const struct kvevent *e, const uint64_t *handles, uint32_t n)
 {
-	uint64_t handles[RUN_BLOCKS];
-	uint32_t n;
+	struct events *ev = a->r->sources.events;
+	server_id id = (server_id)a->id;
+	uint16_t apart = (uint16_t)(a->rank | EVENTS_APART);
 
-	do {
-		for (n = 0; n < RUN_BLOCKS && kvevent_hash(&e->hashes, &handles[n]); n++)
-			;
-		if (n > 0)
-			a->out->removed += events_removed(a->r->sources.events, (server_id)a->id, a->rank,
-			    handles, n, tier_of(e));
-	} while (n == RUN_BLOCKS);
+	if (!a->s->apart || tier_of(e) == EVENTS_DEVICE) {
+		a->out->removed += events_removed(ev, id, a->rank, handles, n, tier_of(e));
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		a->out->removed += events_removed(ev, id,
+		    events_has(ev, id, apart, handles[i]) ? apart : a->rank, &handles[i], 1, tier_of(e));
+}
+
+static void apply_removed(struct applying *a)
+{
+	struct kvevent *e = &a->w->event;
+	uint64_t handles[RUN_BLOCKS];
+	uint32_t n = 0;
+
+	while (n < RUN_BLOCKS && kvevent_hash(&e->hashes, &handles[n]))
+		n++;
+	if (n < RUN_BLOCKS)
+		a->w->part = SLICE_NEXT;
+	if (n > 0)
+		remove_blocks(a, e, handles, n);
+	a->left -= n;
 }
 
 static void apply_event(struct applying *a, struct kvevent *e)
@@ -302,11 +405,11 @@ static void apply_event(struct applying *a, struct kvevent *e)
 		} else if (e->kind == KVEVENT_STORED) {
 			apply_stored(a, e);
 		} else {
-			apply_removed(a, e);
+			a->w->part = SLICE_REMOVE;
 		}
 		break;
 	case KVEVENT_CLEARED:
-		events_cleared(a->r->sources.events, (server_id)a->id, a->rank);
+		source_rank_forget(&a->r->sources, a->id, a->rank);
 		a->out->cleared = true;
 		a->s->count.cleared++;
 		k->from_start = true;
@@ -330,32 +433,63 @@ static void count_again_after_loss(struct applying *a)
 		a->s->rank[i].lost = lost;
 	a->s->lost = lost;
 	a->s->stored = 0;
-	a->stored = 0;
+	a->w->on_device = 0;
 }
 
-void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_batch *b,
-    struct source_batch *out)
+/* Returns false after the last event. */
+static bool next_event(struct applying *a)
+{
+	if (!kvevent_next(&a->w->batch, &a->w->event))
+		return false;
+	a->left--;
+	a->out->events++;
+	apply_event(a, &a->w->event);
+	return true;
+}
+
+static bool apply_some(struct applying *a)
+{
+	switch (a->w->part) {
+	case SLICE_NEXT: return next_event(a);
+	case SLICE_STORE: store_blocks(a); break;
+	case SLICE_COPY: store_copies(a); break;
+	case SLICE_REMOVE: apply_removed(a); break;
+	}
+	return true;
+}
+
+static void count_batch(struct applying *a)
+{
+	struct source *s = a->s;
+
+	s->count.batches++;
+	s->rank[a->rank].batches++;
+	s->count.events += a->out->events;
+	s->count.stored += a->out->stored;
+	s->count.removed += a->out->removed;
+	if (s->good == s->ranks) {
+		s->stored += a->w->on_device;
+		s->removed += a->out->removed;
+	}
+}
+
+bool source_apply(
+    struct route *r, source_id id, unsigned rank, struct source_slices *w, int64_t *work)
 {
 	struct source *s = &r->sources.of[id];
-	struct applying a = { .r = r, .s = s, .id = id, .rank = (uint16_t)rank, .out = out };
-	struct kvevent e;
+	struct applying a = { .r = r, .s = s, .id = id, .rank = (uint16_t)rank, .w = w,
+			      .out = &w->did, .left = *work };
+	bool more = true;
 
-	out->time = b->time;
-	while (kvevent_next(b, &e)) {
-		out->events++;
-		apply_event(&a, &e);
-	}
+	w->did.time = w->batch.time;
+	while (more && a.left > 0)
+		more = apply_some(&a);
 	mem_wipe(r->sources.tokens, a.most_tokens * sizeof(*r->sources.tokens));
 	source_sum_ranks(s);
 	count_again_after_loss(&a);
-	s->count.batches++;
-	s->rank[rank].batches++;
-	s->count.events += out->events;
-	s->count.stored += out->stored;
-	s->count.removed += out->removed;
-	if (s->good == s->ranks) {
-		s->stored += a.stored;
-		s->removed += out->removed;
-	}
+	if (!more)
+		count_batch(&a);
 	s->blocks = events_server_records(r->sources.events, (server_id)id);
+	*work = a.left;
+	return !more;
 }

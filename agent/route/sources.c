@@ -3,6 +3,7 @@
 #include "agent/route/job_in.h"
 
 #define WORK_RECORDS	64u	/* of the index that one step removes */
+#define WORK_LINES	64u	/* of it that one step looks at for expired ones */
 
 /* ---- the blocks ---- */
 
@@ -106,6 +107,14 @@ void source_met(struct route *r, struct server *s)
 	s->source = id == SOURCE_NONE ? 0 : id + 1;
 }
 
+void source_rank_forget(struct sources *t, source_id id, unsigned rank)
+{
+	events_cleared(t->events, (server_id)id, (uint16_t)rank);
+	events_cleared(t->events, (server_id)id, (uint16_t)(rank | EVENTS_APART));
+	if (rank < t->of[id].n_ranks)
+		t->of[id].rank[rank].apart_size = 0;
+}
+
 /* Set the number of ranks; what was known of the first ones stays. */
 static bool set_ranks(struct source *s, unsigned ranks)
 {
@@ -134,7 +143,7 @@ static source_id open_source(
 		return SOURCE_NONE;
 	s = &t->of[id];
 	for (unsigned k = ranks; k < s->n_ranks; k++)
-		events_cleared(t->events, (server_id)id, (uint16_t)k);
+		source_rank_forget(t, id, k);
 	had = s->n_ranks;
 	if (!set_ranks(s, ranks))
 		return SOURCE_NONE;
@@ -171,6 +180,13 @@ source_id route_source_open(
 	return id;
 }
 
+void route_source_expire(struct route *r, source_id id, msec ttl_ms)
+{
+	pthread_mutex_lock(&r->sources.lock);
+	r->sources.of[id].ttl_ms = ttl_ms;
+	pthread_mutex_unlock(&r->sources.lock);
+}
+
 /* sources.lock is held. */
 static void close_source(struct route *r, source_id id)
 {
@@ -195,6 +211,7 @@ void route_source_close(struct route *r, source_id id)
 
 void sources_age(struct route *r, msec now)
 {
+	atomic_store_explicit(&r->sources.now, now, memory_order_relaxed);
 	if (pthread_mutex_trylock(&r->sources.lock) != 0)
 		return;
 	for (source_id i = 0; i < r->sources.n; i++) {
@@ -246,14 +263,23 @@ static bool has_gap(const struct source_rank *k)
 	return k->state == KVCURSOR_GAP || k->state == KVCURSOR_REPLAYING;
 }
 
+static unsigned badness(enum kvcursor_state s)
+{
+	static const unsigned of[KVCURSOR_STATES] = { 5, 0, 1, 2, 3, 4 };
+
+	return of[s];
+}
+
 void source_sum_ranks(struct source *s)
 {
+	enum kvcursor_state worst = KVCURSOR_SYNCED;
 	bool from_start = s->n_ranks > 0, gap = false, odd_size = false;
 	uint64_t lost = UINT64_MAX;
 	uint32_t good = 0;
 
 	for (unsigned i = 0; i < s->n_ranks; i++) {
 		good += s->rank[i].good;
+		worst = badness(s->rank[i].state) > badness(worst) ? s->rank[i].state : worst;
 		gap |= s->rank[i].good && has_gap(&s->rank[i]);
 		from_start &= s->rank[i].from_start;
 		lost = s->rank[i].lost < lost ? s->rank[i].lost : lost;
@@ -266,6 +292,7 @@ void source_sum_ranks(struct source *s)
 	s->good = good;
 	s->ranks = s->n_ranks;
 	s->from_start = from_start;
+	s->worst = (uint8_t)worst;
 	s->lost = lost;
 	s->odd_size = odd_size;
 }
@@ -306,8 +333,10 @@ void sources_clear_trees(struct route *r)
 		for (; bits != 0; bits &= bits - 1) {
 			struct server *s = source_server(r, i * 64 + (unsigned)__builtin_ctzll(bits));
 
-			if (s != NULL)
-				r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
+			if (s == NULL)
+				continue;
+			r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
+			s->cleared = r->ticked;
 		}
 	}
 }
@@ -322,7 +351,7 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 	pthread_mutex_lock(&t->lock);
 	all = s->n_ranks == 1;
 	if (rank < s->n_ranks) {
-		events_cleared(t->events, (server_id)id, (uint16_t)rank);
+		source_rank_forget(t, id, rank);
 		s->rank[rank] = (struct source_rank){
 			.state = s->rank[rank].state, .good = s->rank[rank].good, .from_start = from_start,
 			.lost = events_server_lost(t->events, (server_id)id),
@@ -340,29 +369,44 @@ void route_source_clear(struct route *r, source_id id, unsigned rank, bool from_
 		clear_tree(r, id);
 }
 
-int route_source_batch(struct route *r, source_id id, unsigned rank, struct span payload,
-    msec now, struct source_batch *out)
+int route_source_begin(struct source_slices *w, struct span payload)
+{
+	*w = (struct source_slices){ .part = SLICE_NEXT };
+	return kvevent_open(&w->batch, payload);
+}
+
+bool route_source_slice(struct route *r, source_id id, unsigned rank, struct source_slices *w,
+    int64_t *work, msec now, struct source_batch *out)
 {
 	struct sources *t = &r->sources;
 	struct source *s = &t->of[id];
-	struct kvevent_batch b;
-	bool alone;
-	int rc;
+	bool alone, over;
 
-	*out = (struct source_batch){ 0 };
-	if ((rc = kvevent_open(&b, payload)) != 0)
-		return rc;
 	pthread_mutex_lock(&t->lock);
 	alone = s->n_ranks == 1;
-	if (rank < s->n_ranks)
-		source_apply(r, id, rank, &b, out);
+	over = rank >= s->n_ranks || source_apply(r, id, rank, w, work);
+	*out = w->did;
 	if (out->stored > 0 || out->cleared)
 		s->last_batch = now;
 	events_tick(t->events, WORK_RECORDS);
+	events_expire(t->events, now, WORK_LINES);
 	pthread_mutex_unlock(&t->lock);
-	if (out->cleared && alone)
+	if (over && out->cleared && alone)
 		clear_tree(r, id);
-	return 0;
+	return over;
+}
+
+int route_source_batch(struct route *r, source_id id, unsigned rank, struct span payload,
+    msec now, struct source_batch *out)
+{
+	struct source_slices w;
+	int64_t work = INT64_MAX;
+	int rc = route_source_begin(&w, payload);
+
+	*out = (struct source_batch){ 0 };
+	if (rc == 0)
+		route_source_slice(r, id, rank, &w, &work, now, out);
+	return rc;
 }
 
 /* Lost removals would otherwise leave blocks for ever. The size of slower tiers is unknown, so with
@@ -397,6 +441,7 @@ bool sources_work(struct sources *t)
 	if (pthread_mutex_trylock(&t->lock) != 0)
 		return false;
 	more = events_tick(ev, WORK_RECORDS);
+	more |= events_expire(ev, atomic_load_explicit(&t->now, memory_order_relaxed), WORK_LINES);
 	pthread_mutex_unlock(&t->lock);
 	return more;
 }
@@ -413,7 +458,8 @@ void route_each_source(
 		const struct source *s = &t->of[i];
 		const struct source_view v = {
 			.pool = s->pool, .server = s->server, .ranks = s->n_ranks, .good = s->good,
-			.from_start = s->from_start, .block_size = s->block_size, .blocks = s->blocks,
+			.from_start = s->from_start && events_server_lost(t->events, (server_id)i) <= s->lost,
+			.block_size = s->block_size, .blocks = s->blocks,
 			.count = s->count,
 		};
 

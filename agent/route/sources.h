@@ -12,6 +12,7 @@
 #define KVROUTE_ROUTE_SOURCES_H
 
 #include "agent/feed/kvcursor.h"
+#include "agent/feed/kvevent.h"
 #include "agent/route/route.h"
 
 #define SOURCES_MAX		1024
@@ -26,18 +27,51 @@ typedef uint32_t source_id;
 source_id route_source_open(
     struct route *r, struct span pool, struct span server, unsigned ranks, msec now);
 
+/* Let the blocks of <id> that are not on its device expire <ttl_ms> after they were stored last,
+ * because their removals are not reported; 0: they are, which is the default. Called before its
+ * first batch. */
+void route_source_expire(struct route *r, source_id id, msec ttl_ms);
+
 /* Forget it with all its blocks. Its requests are judged by the tree from now on. */
 void route_source_close(struct route *r, source_id id);
 
 struct source_batch {
 	uint32_t events, stored, removed;	/* events; blocks */
+	uint32_t expiring;			/* of <stored>: their removal will not be reported */
 	bool cleared;				/* the engine has emptied its cache */
 	bool skipped;				/* some event was unknown or bad */
 	double time;				/* of the batch, by the engine's clock */
 };
 
-/* Apply one payload of <rank>. Payloads of one rank come in the order of its publisher. Returns 0
- * and sets <out>, or -KVEVENT_E_... and changes nothing. O(bytes). */
+/* A payload that is applied in slices, so that a large one does not delay other publishers. It
+ * points into the bytes, which stay where they are until it is over. */
+struct source_slices {
+	struct kvevent_batch batch;
+	struct kvevent event;		/* that is applied now */
+	enum { SLICE_NEXT, SLICE_STORE, SLICE_COPY, SLICE_REMOVE } part;
+	struct source_batch did;	/* so far */
+	uint64_t on_device;		/* blocks stored there so far */
+	/* SLICE_STORE: the blocks before, and how the next ones are stored */
+	bool first, has_parent;
+	uint64_t parent, root[2];
+	struct span salt;
+	uint32_t page;
+	uint16_t apart;
+};
+
+/* Begin to apply a payload. Returns 0, or -KVEVENT_E_... O(bytes). */
+int route_source_begin(struct source_slices *w, struct span payload);
+
+#define SOURCE_SLICE_OVER	64u	/* blocks by which a slice may exceed its work */
+
+/* Apply the next slice: until <*work> blocks and events are done, which are subtracted. Returns
+ * true and sets <out> once all of it is applied. Payloads of one rank come in the order of its
+ * publisher, and none begins before the last one is over. */
+bool route_source_slice(struct route *r, source_id id, unsigned rank, struct source_slices *w,
+    int64_t *work, msec now, struct source_batch *out);
+
+/* Apply one payload of <rank> at once. Returns 0 and sets <out>, or -KVEVENT_E_... and changes
+ * nothing. O(bytes). */
 int route_source_batch(struct route *r, source_id id, unsigned rank, struct span payload,
     msec now, struct source_batch *out);
 
@@ -74,6 +108,18 @@ uint64_t route_events_bytes_most(const struct route_opts *o);
 int route_restore_events(
     struct route *r, const uint8_t *bytes, size_t n, msec now, struct err *e);
 
+/* Signs that a publisher is not configured as it should be. */
+struct source_signs {
+	bool silent;		/* a request with new blocks was sent 30 seconds ago, and nothing came since */
+	bool misfit;		/* the last prompt sent to it could not be divided into its blocks */
+	bool differs;		/* its blocks have another size than the model's options say */
+	uint32_t block_size;	/* tokens of its blocks; 0: none was stored */
+	uint32_t page;		/* tokens of a page of that prompt; 0: there was none with tokens */
+};
+
+/* Set <out>. Takes no lock. */
+void route_source_signs(const struct route *r, source_id id, msec now, struct source_signs *out);
+
 struct source_count {
 	uint64_t batches, events;
 	uint64_t stored, removed, cleared;	/* blocks, blocks, times */
@@ -88,7 +134,7 @@ struct source_count {
 struct source_view {
 	const char *pool, *server;
 	unsigned ranks, good;		/* <good>: ranks whose events can be trusted */
-	bool from_start;		/* no older event is missing */
+	bool from_start;		/* no older event is missing, and no block had no room */
 	uint32_t block_size;		/* tokens; 0: no block was stored yet */
 	uint64_t blocks;		/* reported at present, in all tiers */
 	struct source_count count;

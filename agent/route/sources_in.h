@@ -16,7 +16,9 @@
 
 #define SOURCE_GROUPS		64u	/* of layers, in a hybrid model; events of later ones are skipped */
 #define SOURCE_GAP_MS		2000	/* so long a gap may last before events are not trusted */
+#define SOURCE_SILENT_MS	30000	/* the same, before it is called a fault */
 #define SOURCE_QUIET_MS		10000	/* a request with new blocks, and no event for so long */
+#define SOURCE_ADAPTERS		64u	/* names kept of a source; a further one may replace one */
 #define SOURCE_SIZES		4u	/* page sizes in use at a time */
 
 struct source_rank {
@@ -26,12 +28,13 @@ struct source_rank {
 	uint64_t full, other;		/* groups: bit per number */
 	uint32_t block_size;		/* tokens of its largest blocks; 0: none was stored */
 	bool by_device;			/* <block_size> is of blocks on the device */
+	uint32_t apart_size;		/* the same, of blocks stored apart; 0: none was */
 	uint64_t lost;			/* events_server_lost() when it was empty last */
 	bool odd_size;			/* no page can have the size of its blocks: none is stored */
 	uint64_t batches;		/* applied */
 	uint64_t placed;		/* <batches> at <place>; 0: <place> is unknown */
 	struct kvcursor_place place;
-	bool restored;			/* <place> is from a snapshot, and nobody has continued yet */
+	bool restored;			/* <place> is from a snapshot, and no batch came since */
 };
 
 struct source {
@@ -45,18 +48,28 @@ struct source {
 	/* for decisions: written under sources.lock, read without */
 	_Atomic uint32_t good, ranks;	/* ranks whose events can be trusted; all */
 	_Atomic bool from_start;
+	_Atomic uint8_t worst;		/* enum kvcursor_state, of all ranks */
 	/* events_server_lost() when all ranks were complete last; more now: blocks are missing */
 	_Atomic uint64_t lost;
 	_Atomic uint32_t block_size;	/* tokens; 0: unknown */
 	_Atomic uint32_t page;		/* tokens of a page of its blocks; 0: unknown */
 	_Atomic bool odd_size;		/* of some rank */
+	/* time to live of blocks that are not on the device; 0: their removals are reported */
+	_Atomic int64_t ttl_ms;
+	_Atomic bool apart;		/* some blocks were stored apart from those of their rank */
 	_Atomic bool salts, adapters;	/* its events have named some; engines of today do not all */
+	_Atomic uint32_t named[SOURCE_ADAPTERS];	/* those adapters: adapter.c */
 	_Atomic uint64_t usable, unusable;	/* stored events since it was opened */
 	_Atomic uint64_t blocks;	/* stored at present */
 	_Atomic uint64_t stored;	/* blocks, since the events of all ranks are trusted */
 	_Atomic uint64_t removed;	/* the same */
 	_Atomic int64_t gap_since;	/* msec; 0: no rank has a gap */
 	_Atomic int64_t last_batch;	/* msec; of those that stored blocks or cleared */
+	_Atomic int64_t due;		/* msec; the first request with new blocks since; 0: none */
+	/* of the last prompt of tokens that was sent to it: tokens of a page, of a block by its model's
+	 * options (0: they do not say), and it could not be compared */
+	_Atomic uint32_t asked_page, asked_block;
+	_Atomic bool misfit;
 	/* blocks at the last change of the server's room; under the route's lock */
 	uint64_t told;
 };
@@ -85,6 +98,7 @@ struct sources {
 	/* page sizes; 0: free. The first is that of requests */
 	_Atomic uint32_t sizes[SOURCE_SIZES];
 	uint32_t size_users[SOURCE_SIZES];	/* sources */
+	_Atomic int64_t now;			/* msec, of the last tick */
 	_Atomic uint64_t cleared[SOURCES_MAX / 64];	/* bit per source: sources_clear_trees() */
 	/* under the route's lock: */
 	struct onway *onway;			/* [ONWAY_PLACES]; NULL without <events> */
@@ -110,8 +124,11 @@ void sources_clear_trees(struct route *r);
 /* Forget sources of a snapshot that were not opened. Waits for no batch. */
 void sources_age(struct route *r, msec now);
 
-/* Remove some blocks of engines that cleared theirs. Returns true if there are more. Waits for no
- * batch. */
+/* Forget the blocks of a rank. sources.lock is held. */
+void source_rank_forget(struct sources *t, source_id id, unsigned rank);
+
+/* Remove some blocks of engines that cleared theirs, and some that have expired. Returns true if
+ * there are more. Waits for no batch. */
 bool sources_work(struct sources *t);
 
 /* Set the root of the chains of blocks. <cache_of>: space_cache_of(). */
@@ -124,9 +141,9 @@ bool source_use_page(struct sources *t, struct source *s, uint32_t page);
 /* Set what decisions read from the states of all ranks. sources.lock is held. */
 void source_sum_ranks(struct source *s);
 
-/* Apply the events of <b>, for <rank>. sources.lock is held. */
-void source_apply(struct route *r, source_id id, unsigned rank, struct kvevent_batch *b,
-    struct source_batch *out);
+/* Apply a slice for <rank>. Returns true once all of it is applied. sources.lock is held. */
+bool source_apply(struct route *r, source_id id, unsigned rank, struct source_slices *w,
+    int64_t *work);
 
 /* What events say of one server, in tokens. */
 struct reported {
@@ -148,6 +165,7 @@ void job_match_events(struct route *r, struct job *j);
 /* What a server is expected to hold of the prompt. */
 struct expected {
 	enum truth truth;
+	enum truth_cause cause;
 	uint64_t tokens;		/* from its start */
 	uint64_t stored;		/* of these, those that events report */
 	uint64_t in_tier[EVENTS_TIERS];	/* as events report; all others are on the device */
@@ -163,8 +181,12 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 /* Return the tokens of which the cost takes <out>.tokens: less if not all are stored yet. */
 uint64_t expected_cached(const struct expected *x);
 
-/* The request was sent to <s>. Under the route's lock. */
-void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens);
+/* Request <uid> with these marks was sent to <s>. Under the route's lock. */
+void onway_sent(struct route *r, uint64_t uid, const struct marks *m, struct server *s,
+    uint64_t new_tokens, msec now);
+
+/* The request was chosen for <s>: note if its prompt fits the blocks of its engine. */
+void job_note_asked(struct route *r, const struct job *j, const struct server *s);
 
 /* Bound what is kept of each rank of <id> by the size of its cache in tokens, with a tenth more; 0:
  * unknown. Under the route's lock. */

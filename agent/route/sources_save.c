@@ -5,16 +5,16 @@
  *            u64 checksum of the 32 bytes before
  *   list     of each source: u16 number, bytes of the pool's name, of the server's  u16 ranks
  *            u32 tokens of a block, of a page  names
- *            of each rank: u64 next, hash, blocks, full, other  u32 flags, tokens of a block
+ *            of each rank: u64 next, hash, blocks, full, other  u16 flags, tokens of a block stored
+ *            apart  u32 tokens of a block
  *            u64 checksum of the list before
  *   blocks   events_save()                                  numbers: little endian
  *
  * A rank is continued only from the place of its last batch. No batch is applied while all this is
  * written; decisions go on. */
-#include <endian.h>
-
 #include "agent/base/buf.h"
 #include "agent/base/mem.h"
+#include "agent/base/sections.h"
 #include "agent/route/job_in.h"
 
 #define MAGIC		"kvrevnt\n"
@@ -24,23 +24,30 @@
 #define RANK_BYTES	48u
 
 enum { FLAG_PLACE = 1, FLAG_START = 2, FLAG_TIERS = 4, FLAG_DEVICE = 8, FLAG_ODD = 16 };
+#define APART_SHIFT	16u
 
 static void add16(struct buf *b, uint16_t v)
 {
-	v = htole16(v);
-	buf_add(b, &v, sizeof(v));
+	uint8_t le[2];
+
+	put16(le, v);
+	buf_add(b, le, sizeof(le));
 }
 
 static void add32(struct buf *b, uint32_t v)
 {
-	v = htole32(v);
-	buf_add(b, &v, sizeof(v));
+	uint8_t le[4];
+
+	put32(le, v);
+	buf_add(b, le, sizeof(le));
 }
 
 static void add64(struct buf *b, uint64_t v)
 {
-	v = htole64(v);
-	buf_add(b, &v, sizeof(v));
+	uint8_t le[8];
+
+	put64(le, v);
+	buf_add(b, le, sizeof(le));
 }
 
 /* ---- writing ---- */
@@ -56,7 +63,7 @@ static void add_rank(struct buf *b, const struct source *s, const struct source_
 	add64(b, k->other);
 	add32(b, (placed ? FLAG_PLACE : 0) | (k->place.from_start ? FLAG_START : 0) |
 		 (s->tiers ? FLAG_TIERS : 0) | (k->by_device ? FLAG_DEVICE : 0) |
-		 (k->odd_size ? FLAG_ODD : 0));
+		 (k->odd_size ? FLAG_ODD : 0) | k->apart_size << APART_SHIFT);
 	add32(b, k->block_size);
 }
 
@@ -82,7 +89,7 @@ static void add_head(struct buf *b, const struct route *r, uint32_t sources, siz
 	add64(b, hash_key_id(&r->key));
 	add32(b, sources);
 	add32(b, (uint32_t)list);
-	add64(b, XXH3_64bits(b->p, b->n));
+	add64(b, checksum(b->p, b->n));
 }
 
 /* Write the list. Returns the number of its sources; 0: none, or no memory. The lock is held. */
@@ -97,7 +104,7 @@ static uint32_t make_list(const struct sources *t, struct buf *list)
 		n++;
 	}
 	if (n > 0)
-		add64(list, XXH3_64bits(list->p, list->n));
+		add64(list, checksum(list->p, list->n));
 	return list->failed ? 0 : n;
 }
 
@@ -151,36 +158,12 @@ static const uint8_t *list_take(struct list_left *l, size_t n)
 	return p;
 }
 
-static uint16_t get16(const uint8_t *p)
-{
-	uint16_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le16toh(v);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
-
 static int check_head(const struct route *r, const uint8_t *p, size_t n, struct err *e)
 {
 	size_t list;
 
 	if (n < HEAD_BYTES || memcmp(p, MAGIC, 8) != 0 ||
-	    get64(p + 32) != XXH3_64bits(p, 32))
+	    get64(p + 32) != checksum(p, 32))
 		return err_set(e, "the part with KV cache events is damaged");
 	if (get32(p + 8) != VERSION)
 		return err_set(e, "the part with KV cache events has version %u, not %u", get32(p + 8), VERSION);
@@ -188,7 +171,7 @@ static int check_head(const struct route *r, const uint8_t *p, size_t n, struct 
 		return err_set(e, "the part with KV cache events has other pages or another key");
 	list = get32(p + 28);
 	if (list < 8 || list > n - HEAD_BYTES ||
-	    get64(p + HEAD_BYTES + list - 8) != XXH3_64bits(p + HEAD_BYTES, list - 8))
+	    get64(p + HEAD_BYTES + list - 8) != checksum(p + HEAD_BYTES, list - 8))
 		return err_set(e, "the list of publishers of KV cache events is damaged");
 	return 0;
 }
@@ -203,9 +186,11 @@ static void take_rank(struct source *s, struct source_rank *k, const uint8_t *p)
 		.full = get64(p + 24), .other = get64(p + 32),
 		.from_start = (flags & FLAG_START) != 0, .restored = (flags & FLAG_PLACE) != 0,
 		.block_size = get32(p + 44), .by_device = (flags & FLAG_DEVICE) != 0,
-		.odd_size = (flags & FLAG_ODD) != 0, .batches = 1, .placed = (flags & FLAG_PLACE) != 0,
+		.odd_size = (flags & FLAG_ODD) != 0, .apart_size = flags >> APART_SHIFT,
+		.batches = 1, .placed = (flags & FLAG_PLACE) != 0,
 	};
 	s->tiers |= (flags & FLAG_TIERS) != 0;
+	s->apart = s->apart || k->apart_size > 0;
 }
 
 static bool take_source(struct route *r, struct list_left *l, int16_t *now_at, msec now)
@@ -255,7 +240,7 @@ static void clear_unplaced(struct route *r)
 
 		for (unsigned k = 0; k < s->n_ranks; k++)
 			if (!s->rank[k].restored)
-				events_cleared(r->sources.events, (server_id)i, (uint16_t)k);
+				source_rank_forget(&r->sources, i, k);
 		s->blocks = events_server_records(r->sources.events, (server_id)i);
 	}
 }

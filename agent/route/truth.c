@@ -5,7 +5,7 @@
  * seconds before that. Meanwhile only the tree has the prompt. So the tree counts where it has more
  * than the events if an open request with the same beginning was sent to that server: at the
  * deepest mark (struct marks) that the tree's match reaches, the last request sent there with that
- * mark is looked up. */
+ * mark is looked up. The tree counts up to that mark. */
 #include "agent/base/mem.h"
 #include "agent/prompt/text.h"
 #include "agent/route/job_in.h"
@@ -85,6 +85,19 @@ static uint32_t own_pages(struct route *r, const struct job *j)
 	return grown > own ? grown : own;
 }
 
+/* Return what separates the blocks of the prompt from others. A model without an entry in the
+ * options is an adapter at engines that have named it so. */
+static uint64_t cache_of(const struct route *r, struct job *j)
+{
+	struct span name = j->rq.space_model;
+
+	j->reported_adapter = !j->rq.is_adapter && j->rq.prompt->lora.n == 0 && name.n > 0 &&
+	    j->rq.model_opts == &r->opts.model_default && adapter_is_reported(r, j->rq.pool, name);
+	return j->reported_adapter
+	    ? space_cache_of(&r->key, name, span_of(j->rq.prompt->salt.s, j->rq.prompt->salt.n))
+	    : j->rq.cache_of;
+}
+
 /* An isolated tenant gets no more hits by events than by its own requests (job_expect). No more
  * pages are matched for it either, because the time would reveal what others have sent. */
 void job_match_events(struct route *r, struct job *j)
@@ -92,7 +105,7 @@ void job_match_events(struct route *r, struct job *j)
 	struct events *ev = atomic_load_explicit(&r->sources.events, memory_order_acquire);
 	struct route_scratch *s = j->scratch;
 	const page_key *keys;
-	uint64_t root[2], most = UINT64_MAX;
+	uint64_t root[2], most = UINT64_MAX, cache;
 	uint32_t page, n;
 
 	if (ev == NULL || j->rq.mode != PROMPT_TOKENS || j->rq.front_unseen || j->rq.n_pages == 0 ||
@@ -100,6 +113,7 @@ void job_match_events(struct route *r, struct job *j)
 		return;
 	s->n_reports++;
 	j->reported = true;
+	cache = cache_of(r, j);
 	if (j->isolated)
 		most = (uint64_t)own_pages(r, j) * j->rq.page;
 	for (unsigned i = 0; i < SOURCE_SIZES; i++) {
@@ -107,7 +121,7 @@ void job_match_events(struct route *r, struct job *j)
 		if ((page = r->sources.sizes[i]) == 0 || (keys = keys_of(r, j, page, &n)) == NULL)
 			continue;
 		s->report_sizes[i] = page;
-		source_root(r, j->rq.cache_of, page, root);
+		source_root(r, cache, page, root);
 		if (n > most / page)
 			n = (uint32_t)(most / page);
 		events_match(ev, root, keys, n, &s->reports);
@@ -145,7 +159,9 @@ void onway_ended(struct route *r, uint64_t uid, msec now)
 	r->sources.ended[uid % ONWAY_ENDED] = (struct onway_end){ uid, now };
 }
 
-static bool is_on_the_way(
+/* Return how many of the first <depth> pages are on their way to <s>: up to the mark at which they
+ * were found, because a request that was sent there shares no more with this one for sure. */
+static uint32_t pages_on_the_way(
     const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
 {
 	const struct marks *m = &j->scratch->marks;
@@ -155,22 +171,62 @@ static bool is_on_the_way(
 	while (i > 0 && m->depth[i - 1] > depth)
 		i--;
 	if (i == 0)
-		return false;
+		return 0;
 	w = onway_at(r, m->key[i - 1], s);
-	return w->key == onway_key(m->key[i - 1], s) && still_due(r, w->uid, s, j->rq.now);
+	return w->key == onway_key(m->key[i - 1], s) && still_due(r, w->uid, s, j->rq.now)
+	    ? m->depth[i - 1]
+	    : 0;
 }
 
-void job_note_sent(struct route *r, const struct job *j, struct server *s, uint64_t new_tokens)
+void onway_sent(struct route *r, uint64_t uid, const struct marks *m, struct server *s,
+    uint64_t new_tokens, msec now)
 {
-	const struct marks *m = &j->scratch->marks;
-	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
+	struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 
 	if (src == NULL || r->sources.onway == NULL)
 		return;
 	for (uint32_t i = 0; i < m->n; i++)
-		*onway_at(r, m->key[i], s) = (struct onway){ onway_key(m->key[i], s), j->rq.uid };
-	if (new_tokens > src->block_size && (s->stores_due == 0 || s->stores_due <= src->last_batch))
-		s->stores_due = j->rq.now;
+		*onway_at(r, m->key[i], s) = (struct onway){ onway_key(m->key[i], s), uid };
+	if (new_tokens > src->block_size && (s->stores_due == 0 || s->stores_due <= src->last_batch)) {
+		s->stores_due = now;
+		src->due = now;
+	}
+}
+
+/* Tell if the blocks of <src> were compared with the prompt. They were not if they cannot be
+ * stored, or if the ids of the prompt are not known in pages of their size. */
+static bool was_compared(const struct source *src, const struct route_scratch *s)
+{
+	uint32_t page = src->page;
+
+	for (unsigned i = 0; i < SOURCE_SIZES && !src->odd_size; i++)
+		if (page == 0 || s->report_sizes[i] == page)
+			return true;
+	return false;
+}
+
+void job_note_asked(struct route *r, const struct job *j, const struct server *s)
+{
+	struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
+
+	if (src == NULL || !j->reported)
+		return;
+	src->asked_page = j->rq.page;
+	src->asked_block = j->rq.model_opts->block_size;
+	src->misfit = !was_compared(src, j->scratch);
+}
+
+void route_source_signs(const struct route *r, source_id id, msec now, struct source_signs *out)
+{
+	const struct source *src = &r->sources.of[id];
+	msec due = src->due;
+
+	*out = (struct source_signs){
+		.silent = due > 0 && src->last_batch < due && now - due > SOURCE_SILENT_MS,
+		.misfit = src->misfit, .block_size = src->block_size, .page = src->asked_page,
+	};
+	out->differs = src->asked_block > 0 && out->block_size > 0 &&
+	    src->asked_block != out->block_size;
 }
 
 /* ---- trust ---- */
@@ -183,21 +239,27 @@ static bool is_quiet(const struct source *src, const struct server *s, msec now)
 	       now - s->stores_due > SOURCE_QUIET_MS;
 }
 
-/* Tell if no older event than the first one that came can be missing. An engine that has stored as
+/* Say why events do not tell all that the engine holds. No older event than the first one that came
+ * may be missing. An engine that has stored as
  * many blocks as its cache has room for since then has evicted what was stored before, except
  * blocks that are still in use: then new blocks follow unknown ones (source_events.c), or those
  * reported are fewer than there is room for. Nor may blocks be missing for which there was no room
- * in our own index: the engine still has them. */
-static bool is_complete(const struct route *r, const struct source *src, const struct server *s)
+ * in our own index: the engine still has them. Blocks that expire may still be there. */
+static enum truth_cause why_incomplete(
+    const struct route *r, const struct source *src, const struct server *s)
 {
 	enum capacity_source by;
 	uint64_t capacity = server_capacity(s, &by);
 
 	if (events_server_lost(r->sources.events, (server_id)(s->source - 1)) > src->lost)
-		return false;
-	return src->from_start ||
-	       (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity &&
-		   src->blocks * src->block_size >= capacity - capacity / 8);
+		return CAUSE_NO_ROOM;
+	if (src->ttl_ms > 0)
+		return CAUSE_EXPIRES;
+	if (src->from_start ||
+	    (by > CAPACITY_INFERRED && src->stored * src->block_size >= capacity &&
+		src->blocks * src->block_size >= capacity - capacity / 8))
+		return CAUSE_NONE;
+	return src->page == 0 ? CAUSE_NO_BLOCK : CAUSE_OLDER;
 }
 
 /* Tell if the engine publishes only what cannot be stored: layers without full attention, or blocks
@@ -207,15 +269,32 @@ static bool is_useless(const struct source *src)
 	return src->usable == 0 && src->unusable > 0;
 }
 
-static enum trust trust_of(
-    const struct route *r, const struct source *src, const struct server *s, msec now)
+static enum truth_cause cause_of_state(const struct source *src)
+{
+	static const enum truth_cause of[KVCURSOR_STATES] = {
+		[KVCURSOR_OFF] = CAUSE_OFF, [KVCURSOR_SYNCED] = CAUSE_WAITING, [KVCURSOR_GAP] = CAUSE_GAP,
+		[KVCURSOR_REPLAYING] = CAUSE_REPLAYING, [KVCURSOR_DEGRADED] = CAUSE_DEGRADED,
+		[KVCURSOR_WAITING] = CAUSE_WAITING,
+	};
+	const uint8_t state = src->worst;	/* gcc 12 reads an atomic index as if it were none */
+
+	return of[state];
+}
+
+/* Sets <*cause> if it is less than all. */
+static enum trust trust_of(const struct route *r, const struct source *src, const struct server *s,
+    msec now, enum truth_cause *cause)
 {
 	msec gap = src->gap_since;
 
-	if (src->good == 0 || is_useless(src) || (gap != 0 && now - gap > SOURCE_GAP_MS) ||
-	    is_quiet(src, s, now))
+	*cause = src->good == 0 || (gap != 0 && now - gap > SOURCE_GAP_MS) ? cause_of_state(src)
+	    : is_useless(src)      ? CAUSE_UNUSABLE
+	    : is_quiet(src, s, now) ? CAUSE_QUIET
+				    : CAUSE_NONE;
+	if (*cause != CAUSE_NONE)
 		return TRUST_NONE;
-	return src->good == src->ranks && is_complete(r, src, s) ? TRUST_ALL : TRUST_PART;
+	*cause = src->good < src->ranks ? cause_of_state(src) : why_incomplete(r, src, s);
+	return *cause == CAUSE_NONE ? TRUST_ALL : TRUST_PART;
 }
 
 /* An engine does not know tenants. If they are isolated, a tenant must not learn from <hit> or from
@@ -243,25 +322,25 @@ static void keep_most(struct expected *x, uint64_t reported, uint64_t most)
 	}
 }
 
-/* Tell if the blocks of <src> were compared with the prompt. They were not if they cannot be
- * stored, or if the ids of the prompt are not known in pages of their size. */
-static bool was_compared(const struct source *src, const struct route_scratch *s)
-{
-	uint32_t page = src->page;
-
-	for (unsigned i = 0; i < SOURCE_SIZES && !src->odd_size; i++)
-		if (page == 0 || s->report_sizes[i] == page)
-			return true;
-	return false;
-}
-
 /* Tell if events can name what separates the prompt from others. SGLang names no extra_key, and old
  * engines neither adapter nor salt. */
-static bool can_name(const struct source *src, const struct job *j)
+static bool can_name(const struct route *r, const struct source *src, const struct job *j)
 {
 	bool adapter = j->rq.is_adapter || j->rq.prompt->lora.n > 0;
 
-	return (!j->rq.salted || src->salts) && (!adapter || src->adapters);
+	return (!j->rq.salted || src->salts) && (!adapter || src->adapters) &&
+	       (!j->reported_adapter || adapter_is_reported_by(r, src, j->rq.space_model));
+}
+
+/* Say why the prompt was not compared with the blocks of <src>. */
+static enum truth_cause why_unknown(
+    const struct route *r, const struct job *j, const struct source *src)
+{
+	if (!j->reported)
+		return CAUSE_TOKENS;
+	if (!was_compared(src, j->scratch))
+		return src->odd_size ? CAUSE_ODD_SIZE : CAUSE_OTHER_SIZE;
+	return can_name(r, src, j) ? CAUSE_NONE : CAUSE_UNNAMED;
 }
 
 /* Of a request on its way only the prompt counts: its answer was not compared with this prompt, and
@@ -271,14 +350,15 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 	const struct reported *rep = src != NULL ? &j->scratch->reported[s->source - 1] : NULL;
-	bool known = j->reported && src != NULL && was_compared(src, j->scratch) && can_name(src, j);
-	enum trust trust = known
-	    ? trust_of(r, src, s, j->rq.now)
-	    : TRUST_NONE;
+	enum trust trust = TRUST_NONE;
 	uint64_t tree = (uint64_t)(depth + grown) * j->rq.page_tokens;
-	uint64_t prompt = (uint64_t)depth * j->rq.page_tokens, reported = 0;
+	uint64_t sent, reported = 0;
 
 	*out = (struct expected){ .truth = TRUTH_TREE, .tokens = tree, .rank = -1 };
+	if (src == NULL)
+		return;
+	if ((out->cause = why_unknown(r, j, src)) == CAUSE_NONE)
+		trust = trust_of(r, src, s, j->rq.now, &out->cause);
 	if (trust == TRUST_NONE)
 		return;
 	if (rep->match == j->scratch->n_reports) {
@@ -290,6 +370,8 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 		keep_most(out, reported, tree);
 		reported = tree;
 	}
+	if (j->isolated && out->cause == CAUSE_NONE)
+		out->cause = CAUSE_ISOLATED;
 	if (reported > 0 && src->ranks > 1)
 		out->rank = rep->rank;
 	out->block = src->block_size;
@@ -297,9 +379,10 @@ void job_expect(const struct route *r, const struct job *j, const struct server 
 	if (trust == TRUST_PART) {
 		out->truth = TRUTH_BOTH;
 		out->tokens = tree > reported ? tree : reported;
-	} else if (prompt > reported && is_on_the_way(r, j, s, depth)) {
+	} else if ((uint64_t)depth * j->rq.page_tokens > reported &&
+	    (sent = (uint64_t)pages_on_the_way(r, j, s, depth) * j->rq.page_tokens) > reported) {
 		out->truth = TRUTH_SENT;
-		out->tokens = prompt;
+		out->tokens = sent;
 	} else {
 		out->truth = TRUTH_EVENTS;
 		out->tokens = reported;
@@ -313,12 +396,14 @@ uint64_t expected_cached(const struct expected *x)
 	return x->stored + (uint64_t)((double)(x->tokens - x->stored) * SENT_TRUST);
 }
 
-/* A cache that never evicted holds all that was sent to it. */
+/* A cache that never evicted holds all that was sent to it. Blocks stored apart have another
+ * size, and some of them are the same tokens again. */
 uint64_t source_held_tokens(const struct route *r, const struct server *s)
 {
 	const struct source *src = s->source > 0 ? &r->sources.of[s->source - 1] : NULL;
 
-	if (src == NULL || src->removed == 0 || src->good < src->ranks || !is_complete(r, src, s))
+	if (src == NULL || src->removed == 0 || src->apart || src->good < src->ranks ||
+	    why_incomplete(r, src, s) != CAUSE_NONE)
 		return 0;
 	return src->blocks * src->block_size;
 }

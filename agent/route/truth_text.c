@@ -7,3 +7,12 @@ const char *truth_text(enum truth t)
 
 	return texts[t];
 }
+
+const char *truth_cause_text(enum truth_cause c)
+{
+#define WORD(name, word, sentence)	[CAUSE_##name] = word,
+	static const char *const words[TRUTH_CAUSES] = { [CAUSE_NONE] = "", TRUTH_CAUSE_LIST(WORD) };
+#undef WORD
+
+	return words[c];
+}

@@ -23,17 +23,9 @@ sys.dont_write_bytecode = True
 import cases  # noqa: E402
 from fleet import BUILD, HANG_SECONDS, HAPROXY, free_ports, wait_for  # noqa: E402
 from stories import check, equal  # noqa: E402
+from with_zmq import need_zmq  # noqa: E402
 
-try:
-    import zmq
-except ImportError:
-    # apt installs for Debian's own Python; another one may come first in PATH
-    debian = "/usr/bin/python3"
-    if os.path.exists(debian) and os.path.realpath(sys.executable) != os.path.realpath(debian):
-        os.execv(debian, [debian, *sys.argv])
-    print("skipped: discovery, there is no python3-zmq")
-    print("0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
+zmq = need_zmq("discovery")
 
 STORIES = []
 HOSTS = ["127.0.1.%d" % i for i in range(1, 5)]
@@ -77,6 +69,7 @@ class Publisher:
     def __init__(self, context, address):
         self.came = self.now = 0
         self.socket = context.socket(zmq.XPUB)
+        self.socket.setsockopt(zmq.XPUB_VERBOSER, 1)    # each begin and each end
         self.socket.ipv6 = True
         self.socket.bind(address)
 
@@ -127,10 +120,10 @@ def metrics(ranks=1, started=1.7e9):
     return "\n".join(rows + ["process_start_time_seconds %.1f" % started, ""]).encode()
 
 
-def server_info(port, dp_size, **more):
-    return json.dumps({"model_path": "m", "kv_events": {
+def server_info(port, dp_size, option=None, **more):
+    return json.dumps({"model_path": "m", "kv_events_config": option, "kv_events": {
         "publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": port, "topic": "",
-        "block_size": 64, "dp_size": dp_size}, **more}).encode()
+        "block_size": 64, "dp_size": dp_size, **more}}).encode()
 
 
 class World:
@@ -309,7 +302,7 @@ def ranks_are_those_of_the_metrics():
 @story
 def an_engine_is_asked():
     """Ports and ranks come from /server_info, again after a restart."""
-    port, later = free_ports(2)
+    port, later, load = free_ports(3)
     option = json.dumps({"publisher": "zmq", "replay_endpoint": "tcp://*:%d" % later})
     engine = Engine(HOSTS[1], {"/metrics": metrics()})
     lines = "engines:\n  - name: s1\n    pool: pool\n    metrics: \"%s:%d\"\n" \
@@ -317,20 +310,21 @@ def an_engine_is_asked():
     try:
         with World([("s1", "%s:%d" % (HOSTS[1], engine.port))], lines) as w:
             one, two = w.publisher(HOSTS[1], port), w.publisher(HOSTS[1], port + 1)
-            moved = w.publisher(HOSTS[1], later)
+            moved, loads = w.publisher(HOSTS[1], later), w.publisher(HOSTS[1], load)
             wait_for("a question", 5, lambda: "/server_info" in engine.asked)
             wait_for("the metrics", 5, lambda: engine.asked.count("/metrics") > 3)
             check("does not tell where it publishes" in w.log(), "the log says nothing")
-            engine.answers["/server_info"] = server_info(port, 2, kv_events_config=option)
+            engine.answers["/server_info"] = server_info(port, 2, option)
             engine.answers["/metrics"] = metrics(started=1.7e9 + 1)
             subscribed(one, two)
-            told = r"tells where it publishes.*port=%d replay_port=%d ranks=2 block_size=64"
-            check(re.search(told % (port, later), w.log()), "the log says nothing")
+            told = (r"tells where it publishes.*port=%d replay_port=%d ranks=2 block_size=64 "
+                    "load_port=0" % (port, later))
+            check(re.search(told, w.log()), "the log says nothing")
             asked = engine.asked.count("/server_info")
             wait_for("the metrics", 5, lambda: engine.asked[-1] == "/metrics")
-            engine.answers["/server_info"] = server_info(later, 1)
+            engine.answers["/server_info"] = server_info(later, 1, load_endpoint_port_base=load)
             engine.answers["/metrics"] = metrics(started=1.7e9 + 2)
-            subscribed(moved)
+            subscribed(moved, loads)
             left(one)
             left(two)
             equal(engine.asked.count("/server_info"), asked + 1, "questions after the restart")

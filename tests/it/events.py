@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -17,17 +16,11 @@ sys.dont_write_bytecode = True
 
 from cases import main  # noqa: E402
 from fleet import BUILD, TOP, free_ports  # noqa: E402
+from with_zmq import need_zmq  # noqa: E402
 
-try:
-    import zmq
-except ImportError:
-    # apt installs for Debian's own Python; another one may come first in PATH
-    debian = "/usr/bin/python3"
-    if os.path.exists(debian) and os.path.realpath(sys.executable) != os.path.realpath(debian):
-        os.execv(debian, [debian, *sys.argv])
-    print("skipped: events, there is no python3-zmq")
-    print("0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
+zmq = need_zmq("events")
+
+from kv_recording import messages, recorded  # noqa: E402
 
 CTL = os.path.join(BUILD, "kvroutectl")
 CASES = []
@@ -61,7 +54,7 @@ class Watch:
         self.p = subprocess.Popen([CTL, "events", *args, "127.0.0.1:%d" % port], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if not self.socket.poll(20000):
-            raise AssertionError("nobody subscribed within 20 s: %s" % self.p.communicate()[1])
+            raise AssertionError("no subscription within 20 s: %s" % self.p.communicate()[1])
         self.topic = self.socket.recv()[1:]
 
     def send(self, seq, payload, topic=b"kv@a@m"):
@@ -184,23 +177,8 @@ def ended_by_a_signal():
     assert (status, err) == (0, "") and sums(lines[-1])["batches"] == 1, (lines, err)
 
 
-def recording(path):
-    """The messages of a recording: u32be count of parts, then u32be length and bytes of each."""
-    data = gzip.open(path).read() if path.endswith(".gz") else open(path, "rb").read()
-    at = 0
-    while at < len(data):
-        n, = struct.unpack_from(">I", data, at)
-        at += 4
-        parts = []
-        for _ in range(n):
-            size, = struct.unpack_from(">I", data, at)
-            parts.append(data[at + 4:at + 4 + size])
-            at += 4 + size
-        yield parts
-
-
 def counted(path):
-    """The same sums as the recorder counted them, with another decoder."""
+    """The sums of events as the recorder counted them, with another decoder."""
     keys = {"BlockStored": "blocks_stored", "BlockRemoved": "blocks_removed"}
     total = {"blocks_stored": 0, "blocks_removed": 0, "clears": 0, "batches": 0, "events": 0}
     for line in gzip.open(path, "rt"):
@@ -214,14 +192,13 @@ def counted(path):
 def recordings_of_vllm():
     """Recordings of vLLM 0.32: the sums equal those of its recorder."""
     folder = os.path.join(TOP, "../shared/data/vllm")
-    for name in ("a-llama-b128-sha256.frames", "b-qwen3-b32-sha256.frames.gz",
-                 "d-gptoss-b32-hybrid.frames", "e-llama-b64-bytes-lora.frames",
-                 "truth-qwen3-b32-sha256cbor.frames"):
+    for name in ("a-llama-b128-sha256", "b-qwen3-b32-sha256", "d-gptoss-b32-hybrid",
+                 "e-llama-b64-bytes-lora", "truth-qwen3-b32-sha256cbor"):
         path = os.path.join(folder, name)
-        want = counted(path.split(".frames")[0] + ".times.gz")
-        messages = list(recording(path))
-        w = Watch("-q", "-n", str(len(messages)))
-        for i, parts in enumerate(messages):
+        want = counted(path + ".times.gz")
+        frames = list(messages(recorded(path, ".frames")))
+        w = Watch("-q", "-n", str(len(frames)))
+        for i, parts in enumerate(frames):
             w.socket.send_multipart(parts)
             if i % 500 == 499:
                 time.sleep(0.05)        # a publisher drops what is above its high water mark

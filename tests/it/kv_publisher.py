@@ -198,6 +198,7 @@ class Publisher:
 
     def open(self):
         self.pub = self.context.socket(zmq.XPUB)        # tells of subscriptions
+        self.pub.setsockopt(zmq.XPUB_VERBOSE, 1)        # of each, also beside one of the same topic
         self.pub.set_hwm(100000)
         self.pub.linger = 0
         self.pub.setsockopt(zmq.IPV6, 1)
@@ -232,9 +233,13 @@ class Publisher:
         self.open()
 
     def subscribed(self, seconds=20):
-        """Wait for a subscription."""
-        assert self.pub.poll(seconds * 1000), "nobody subscribed within %d s" % seconds
-        self.pub.recv()
+        """Wait for one more subscription than at the last call."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0, deadline - time.monotonic())
+            assert self.pub.poll(left * 1000), "no subscription within %d s" % seconds
+            if self.pub.recv()[:1] == b"\x01":      # else one has ended
+                return
 
     def serve(self):
         router = self.context.socket(zmq.ROUTER)        # with ZeroMQ's own limit of 1000 messages

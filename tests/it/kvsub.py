@@ -19,21 +19,13 @@ sys.dont_write_bytecode = True
 
 from cases import main  # noqa: E402
 from fleet import BUILD, Fleet, wait_for  # noqa: E402
+from with_zmq import need_zmq  # noqa: E402
 
-try:
-    import zmq  # noqa: F401
-except ImportError:
-    # apt installs for Debian's own Python; another one may come first in PATH
-    debian = "/usr/bin/python3"
-    if os.path.exists(debian) and os.path.realpath(sys.executable) != os.path.realpath(debian):
-        os.execv(debian, [debian, *sys.argv])
-    print("skipped: kvsub, there is no python3-zmq")
-    print("0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
+zmq = need_zmq("kvsub")
 
 from kv_publisher import Publisher, pack  # noqa: E402
 
-OFF, SYNCED, GAP, REPLAYING, DEGRADED = range(5)
+OFF, SYNCED, GAP, REPLAYING, DEGRADED, WAITING = range(6)
 SECONDS = 20            # for what takes moments on an idle machine
 CASES = []
 
@@ -296,6 +288,7 @@ def the_agent_is_restarted():
     with Scene(p) as a:
         kept = os.path.join(a.folder, "kept")
         os.mkdir(kept, 0o700)
+        p.subscribed(SECONDS)
         a.end("agent")
         a.index_keys = ", snapshot_file: %s/index.snapshot" % kept
         a.start_agent()
@@ -445,7 +438,6 @@ def a_part_that_is_too_large():
         a.exact(p)
         p.pub.send_multipart([b"t", b"12345678", b"\0" * (17 << 20)])
         p.subscribed(SECONDS)       # again
-        p.subscribed(SECONDS)
         p.publish(5)
         a.exact(p, batches_total=10, restarts_total=0)
         assert a.value("connections_total") >= 2
@@ -466,6 +458,29 @@ def handshake(c, kind=b"PUB"):
     read_exactly(c, 64)
     ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
     c.sendall(b"\x04" + bytes([len(ready)]) + ready)
+
+
+@case
+def a_large_batch_lets_others_come_between():
+    """Work is counted, not timed: what one turn applies of a rank is bounded."""
+    p, q = publisher(), publisher(seed=7)
+    n = 200000
+    batch = pack([time.time(), [{"type": "BlockStored", "block_hashes": list(range(n)),
+                                 "parent_block_hash": None, "token_ids": [1] * n, "block_size": 1,
+                                 "medium": "GPU"}], None])
+    with Scene(p, q) as a:
+        for x in (p, q):
+            x.subscribed()
+        for _ in range(2):
+            p.send(p.seq, batch)
+            p.seq += 1
+            q.publish(10)
+        a.exact(q, "e2")
+        a.wait("batches_total", 2)
+        # half of the blocks may find no room, but each of them is work
+        a.wait("slices_total", lambda v: v >= 2 * n // (4096 + 64) - 2)
+        assert 4096 <= a.value("turn_work_max") <= 2 * 4096, a.figures()
+        assert a.value("slices_total", "e2") == 0
 
 
 @case
@@ -535,6 +550,36 @@ def mute_publishers():
             web.shutdown(socket.SHUT_RDWR)
 
 
+def answer_nonsense(socket):
+    while True:
+        try:
+            socket.send_multipart([socket.recv_multipart()[0], b"", b"what?"])
+        except zmq.ZMQError:
+            return
+
+
+@case
+def replay_addresses_that_are_none():
+    """One is the port of live events, the other that of something else; each is told once."""
+    p, q = publisher(), publisher(seed=7)
+    other = zmq.Context().socket(zmq.ROUTER)
+    port = other.bind_to_random_port("tcp://127.0.0.1")
+    threading.Thread(target=answer_nonsense, args=(other, ), daemon=True).start()
+    p.replay_port, q.replay_port = p.port, port
+    with Scene(p, q) as a:
+        wait_for("two log lines", 3 * SECONDS, lambda: (
+            a.log().count("does not replay its KV cache events") == 2))
+        lines = [s for s in a.log().splitlines() if "does not replay" in s]
+        assert ["received=nothing" in s for s in lines] == ["server=e1" in s for s in lines], lines
+        assert all("remedy=" in s and "level=warn" in s for s in lines), lines
+        for e in ("e1", "e2"):
+            assert a.value("unanswered_replays_total", e) >= 1
+        p.publish(5)
+        q.publish(5)
+        for e in ("e1", "e2"):
+            a.wait("blocks", lambda n: n > 0, e)
+
+
 @case
 def an_engine_that_comes_later():
     p = publisher(start=False)
@@ -546,6 +591,8 @@ def an_engine_that_comes_later():
         p.subscribed(SECONDS)
         p.publish(10)
         a.exact(p, restarts_total=0)
+        wait_for("a log line", SECONDS, lambda: "connected to an engine's KV" in a.log())
+        assert a.log().count("no connection to an engine") == 1
         assert "KV cache events are complete" in a.log()
 
 
@@ -598,7 +645,6 @@ def publishers_that_connect():
         p.publish()
         a.exact(p, batches_total=131)
         q.restart(5)
-        q.subscribed(SECONDS)
         q.subscribed(SECONDS)
         q.publish(3)
         a.exact(q, "e2", restarts_total=1)

@@ -344,6 +344,8 @@ static void the_oldest_parked_goes(void **state)
 	stored(&d, 1, "xbcdefgh", 1);
 	assert_int_equal(stats(&d).parked, 8);
 	assert_int_equal(stats(&d).parked_dropped, 1);
+	assert_int_equal(events_server_lost(d.ev, 1), 1);
+	assert_int_equal(events_server_lost(d.ev, 2), 0);
 	stored(&d, 1, "a", 0);
 	stored(&d, 2, "a", 0);
 	assert_int_equal(pages(&d, 1, "ab"), 1);

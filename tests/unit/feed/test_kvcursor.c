@@ -24,7 +24,7 @@
  *
  * Result: 5 or 5x: applied; C: all blocks are forgotten; R: because the engine was restarted; C0,
  * R0: and the next batch is the first; a
- * state where it is new: off, synced, gap, replaying, degraded. */
+ * state where it is new: off, synced, gap, replaying, degraded, waiting. */
 struct story {
 	const char *name, *steps, *want;
 	struct kvcursor_counters count;
@@ -63,21 +63,21 @@ static const struct story stories[] = {
 	{ "batches that are gone are lost", "c l0 l5 b1 r4 r5 e l6",
 	  "gap 0 synced gap replaying 4 5 degraded 6",
 	  { .applied = 4, .gaps = 1, .replays = 1, .replayed = 2, .lost = 3 } },
-	{ "no replay socket", "c l3 l4 l7 l8", "3 synced 4 7 degraded 8",
+	{ "no replay socket", "c l3 l4 l7 l8", "waiting 3 synced 4 7 degraded 8",
 	  { .applied = 4, .gaps = 1, .lost = 2 }, .no_replay = true },
 	{ "a degraded cursor is synced when as many blocks were removed as it had",
-	  "c l0 l1 l3 l1000 l1001 l1002", "0 synced 1 3 degraded 1000 1001 1002 synced",
+	  "c l0 l1 l3 l1000 l1001 l1002", "waiting 0 synced 1 3 degraded 1000 1001 1002 synced",
 	  { .applied = 6, .gaps = 2, .lost = 997 }, .no_replay = true },
-	{ "too many losses clear", "c l0 l5000 l5001", "0 synced C 5000 5001",
+	{ "too many losses clear", "c l0 l5000 l5001", "waiting 0 synced C 5000 5001",
 	  { .applied = 3, .gaps = 1, .lost = 4999, .clears = 1 }, .no_replay = true },
 	{ "three silent replays, then a loss and a rest",
 	  "c l0 l3 b1 t1000 B t2000 b1 t1000 t2000 b1 t1000 B l4 l7 t29000 B l9 t20000 l12 b10 r10 r11 e",
 	  "gap 0 synced gap replaying gap replaying gap replaying 3 degraded 4 7 9 gap replaying 10 "
 	  "11 12 degraded",
-	  { .applied = 8, .gaps = 4, .replays = 4, .replayed = 2, .lost = 5 } },
+	  { .applied = 8, .gaps = 4, .replays = 4, .replayed = 2, .lost = 5, .unanswered = 3 } },
 	{ "a lower number is a restart", "c l0 l1 l2 l0x l1x", "gap 0 synced 1 2 R0 0x 1x",
 	  { .applied = 5, .restarts = 1 }, .from_start = true },
-	{ "a restart, seen late", "c l5 l6 l3x l4x", "5 synced 6 R 3x 4x",
+	{ "a restart, seen late", "c l5 l6 l3x l4x", "waiting 5 synced 6 R 3x 4x",
 	  { .applied = 4, .restarts = 1 }, .no_replay = true },
 	{ "a restart asks for the history again", "c b0 r5 e l6 l3x b0 r0x r1x r2x r3x e l4x",
 	  "gap replaying 5 synced 6 R gap replaying 0x 1x 2x 3x synced 4x",
@@ -108,17 +108,19 @@ static const struct story stories[] = {
 	{ "frames that come after the connection was lost", "c l0 d l1 l3 l2 c b2 r2 r3 e",
 	  "gap 0 synced off 1 2 gap replaying 3 synced",
 	  { .applied = 4, .replays = 1, .replayed = 1 }, .from_start = true },
-	{ "connected again without a replay: the next number", "c l0 l1 d c l2", "0 synced 1 off 2 synced",
+	{ "connected again without a replay: the next number", "c l0 l1 d c l2",
+	  "waiting 0 synced 1 off waiting 2 synced",
 	  { .applied = 3 }, .no_replay = true, .from_start = true },
-	{ "connected again without a replay: a gap clears", "c l0 l1 d c l5", "0 synced 1 off C 5 synced",
+	{ "connected again without a replay: a gap clears", "c l0 l1 d c l5",
+	  "waiting 0 synced 1 off waiting C 5 synced",
 	  { .applied = 3, .lost = 3, .clears = 1 }, .no_replay = true },
 	{ "connected again without a replay: a lower number", "c l3 l4 d c l4x l5x",
-	  "3 synced 4 off R 4x synced 5x",
+	  "waiting 3 synced 4 off waiting R 4x synced 5x",
 	  { .applied = 4, .restarts = 1 }, .no_replay = true },
 	{ "connected again, and no answer: as without a replay",
 	  "c l0 l1 d c l2 b1 t1000 t2000 b1 t1000 t2000 b1 t1000",
 	  "gap 0 synced 1 off gap replaying gap replaying gap replaying 2 synced",
-	  { .applied = 3, .replays = 3 }, .from_start = true },
+	  { .applied = 3, .replays = 3, .unanswered = 3 }, .from_start = true },
 	{ "a process that began at another time is a restart",
 	  "c l0 l1 p100 l2 p100 p200 b0 r0x e p100 p200",
 	  "gap 0 synced 1 2 R gap replaying 0x synced",
@@ -128,25 +130,25 @@ static const struct story stories[] = {
 	{ "a lost tail is found by a probe", "c l0 l1 t9999 B t1 b2 r2 r3 e t10000 B t2000 t10000 b4 e",
 	  "gap 0 synced 1 2 3",
 	  { .applied = 4, .replays = 2, .replayed = 2, .gaps = 1 }, .from_start = true },
-	{ "frames without a sequence", "c u u B d c u", "gap u synced u off C u synced",
+	{ "frames without a sequence", "c u u B d c u", "gap u synced u off C waiting u synced",
 	  { .applied = 3, .clears = 1 } },
-	{ "a peer that is no publisher", "c u! u!", "! !",
+	{ "a peer that is no publisher", "c u! u!", "waiting ! !",
 	  { .undecoded = 2, .lost = 2 }, .no_replay = true },
 	{ "frames without a sequence, and then with one", "c u l5 b0 r4 r5 e u",
 	  "gap u synced C gap replaying 4 5 synced",
 	  { .applied = 3, .clears = 1, .replays = 1, .replayed = 2, .foreign = 1 } },
 	{ "a payload that cannot be decoded is a lost batch", "c l0 l1! l2", "gap 0 synced ! degraded 2",
 	  { .applied = 2, .undecoded = 1, .lost = 1 } },
-	{ "an engine that clears its cache is known again", "c l0 l5 l6", "0 synced 5 degraded 6",
+	{ "an engine that clears its cache is known again", "c l0 l5 l6", "waiting 0 synced 5 degraded 6",
 	  { .applied = 3, .gaps = 1, .lost = 4 }, .no_replay = true },
-	{ "the same, cleared", "c l0 l5 l6*", "0 synced 5 degraded 6* synced",
+	{ "the same, cleared", "c l0 l5 l6*", "waiting 0 synced 5 degraded 6* synced",
 	  { .applied = 3, .gaps = 1, .lost = 4 }, .no_replay = true, .from_start = true },
 	{ "a request that cannot be sent does not use up the history",
 	  "c f0 t1000 t2000 b0 r0 e", "gap replaying gap replaying 0 synced",
-	  { .applied = 1, .replays = 2, .replayed = 1 }, .from_start = true },
+	  { .applied = 1, .replays = 2, .replayed = 1, .unanswered = 1 }, .from_start = true },
 	{ "0 is not asked twice of a silent engine", "c b0 t1000 B l5 l6 t2000 l8 b7 r7 e",
-	  "gap replaying off 5 synced 6 gap replaying 7 8 synced",
-	  { .applied = 4, .replays = 2, .replayed = 1, .gaps = 1 } },
+	  "gap replaying waiting 5 synced 6 gap replaying 7 8 synced",
+	  { .applied = 4, .replays = 2, .replayed = 1, .gaps = 1, .unanswered = 1 } },
 	{ "another process continues", "c l0 l1 k c b1 l3 r1 r2 r3 e l4",
 	  "gap 0 synced 1 off gap replaying 2 3 synced 4",
 	  { .applied = 3, .replays = 1, .replayed = 2 }, .from_start = true },
@@ -156,15 +158,17 @@ static const struct story stories[] = {
 	{ "another process continues, too late", "c l0 l1 k c b1 r5 r6 e",
 	  "gap 0 synced 1 off gap replaying C 5 6 synced",
 	  { .applied = 2, .replays = 1, .replayed = 2, .lost = 3, .clears = 1 } },
-	{ "another process continues without a replay", "c l0 l1 k c l2 l3", "0 synced 1 off 2 synced 3",
+	{ "another process continues without a replay", "c l0 l1 k c l2 l3",
+	  "waiting 0 synced 1 off waiting 2 synced 3",
 	  { .applied = 2 }, .no_replay = true, .from_start = true },
 	{ "another process cannot continue before the first batch", "c K", "gap off" },
-	{ "nor while batches are lost", "c l0 l5 K c l6", "0 synced 5 degraded off 6 synced",
+	{ "nor while batches are lost", "c l0 l5 K c l6",
+	  "waiting 0 synced 5 degraded off waiting 6 synced",
 	  { .applied = 1 }, .no_replay = true },
 	{ "nor while the engine may be another", "c l0 d c K", "gap 0 synced off gap off",
 	  { .applied = 0 } },
 	{ "the largest sequences", "c l18446744073709551615 l18446744073709551614 l3",
-	  "18446744073709551614 synced R 3",
+	  "waiting 18446744073709551614 synced R 3",
 	  { .applied = 2, .foreign = 1, .restarts = 1 }, .no_replay = true },
 };
 
@@ -271,7 +275,8 @@ static void take_step(struct kvcursor *c, const char *step, msec *now)
 
 static void tell(const struct story *s)
 {
-	static const char *const words[] = { "off", "synced", "gap", "replaying", "degraded" };
+	static const char *const words[] = { "off", "synced", "gap", "replaying", "degraded",
+		"waiting" };
 	enum kvcursor_state state = KVCURSOR_OFF;
 	struct kvcursor_store store = { .max = 1 << 20 };
 	struct hash_key key = { .secret = "a story" };

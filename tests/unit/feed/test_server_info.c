@@ -19,6 +19,8 @@ static const char *tell(struct server_info_reader *r)
 		return server_info_strerror(rc);
 	snprintf(text, sizeof(text), "port %u replay %u ranks %u block %u topic %s", i.port,
 	    i.replay_port, i.ranks, i.block_size, i.topic);
+	if (i.load_port > 0)
+		snprintf(text + strlen(text), 20, " load %u", i.load_port);
 	return text;
 }
 
@@ -89,6 +91,15 @@ static const struct { const char *name, *answer, *want; } cases[] = {
 	{ "numbers at their end",
 	    "{\"kv_events\":{\"publisher\":\"zmq\",\"endpoint_port_base\":65535,\"dp_size\":64,"
 	    "\"block_size\":65536}}", "port 65535 replay 0 ranks 64 block 65536 topic " },
+	{ "a load socket",
+	    "{\"kv_events\":{\"publisher\":\"zmq\",\"endpoint_port_base\":9,\"topic\":\"t\","
+	    "\"load_endpoint_port_base\":5559,\"load_topic\":\"load\"}}",
+	    "port 9 replay 0 ranks 0 block 0 topic t load 5559" },
+	{ "a load port out of range",
+	    "{\"kv_events\":{\"publisher\":\"zmq\",\"endpoint_port_base\":9,"
+	    "\"load_endpoint_port_base\":70000}}", "port 9 replay 0 ranks 0 block 0 topic " },
+	{ "a load socket without events",
+	    "{\"kv_events\":{\"publisher\":\"nats\",\"load_endpoint_port_base\":70}}", NONE },
 	{ "a topic that does not fit",
 	    "{\"kv_events\":{\"publisher\":\"zmq\",\"endpoint_port_base\":9,\"topic\":"
 	    "\"0123456789012345678901234567890123456789012345678901234567890123\"}}",

@@ -193,6 +193,15 @@ static const struct {
 	    "tcp://[fd00::1]:5557 tcp://10.0.0.9:1 x 1" },
 	{ "auto, ranks by its metrics", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
 	    { .answered = true, .ranks = 4, .info = { 5557, 0, 0, 0, "" } }, "tcp://10.0.0.1:5557   4" },
+	{ "auto with a load socket", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
+	    { .answered = true, .info = { 5557, 0, 2, 0, "", 5559 } },
+	    "tcp://10.0.0.1:5557   2 tcp://10.0.0.1:5559" },
+	{ "auto and a load socket that is given",
+	    { .metrics = "10.0.0.1:3", .events = { "auto" }, .load = "tcp://10.0.0.8:7" }, true,
+	    { .answered = true, .info = { 5557, 0, 2, 0, "", 5559 } },
+	    "tcp://10.0.0.1:5557   2 tcp://10.0.0.8:7" },
+	{ "a load socket with too few ports", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
+	    { .answered = true, .info = { 5557, 0, 2, 0, "", 65535 } }, "tcp://10.0.0.1:5557   2" },
 	{ "auto, and nothing is told", { .metrics = "10.0.0.1:3", .events = { "auto" } }, true,
 	    { .answered = true }, NULL },
 	{ "auto, and it is not polled", { .metrics = "10.0.0.1:3", .events = { "auto" } }, false, { 0 },
@@ -213,6 +222,8 @@ static void what_engines_tell_is_filled_in(void **state)
 			fail_msg("%s: it is %sread", fills[i].name, read ? "" : "not ");
 		snprintf(text, sizeof(text), "%s %s %s %u", e.events.endpoint, e.events.replay,
 		    e.events.topic, e.events.ranks);
+		if (e.load[0] != '\0')
+			snprintf(text + strlen(text), 250, " %s", e.load);
 		if (read && strcmp(text, fills[i].want) != 0)
 			fail_msg("%s: got %s", fills[i].name, text);
 	}

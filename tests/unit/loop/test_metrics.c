@@ -14,6 +14,7 @@
 #include "agent/loop/kvsub_in.h"
 #include "agent/loop/metrics_in.h"
 #include "agent/loop/worker_in.h"
+#include "agent/route/share.h"
 #include "agent/route/sources.h"
 
 /* ---- the faked core --------------------------------------------------------------------- */
@@ -39,6 +40,11 @@ void route_stats(struct route *r, struct route_stats *s)
 	s->requests = 123456789012345ull;
 	s->haproxy_errors[haproxy_error_index(257)] = 12;
 	s->haproxy_errors[HAPROXY_ERRORS] = 13;
+}
+
+void route_share_stats(struct route *r, struct route_share_stats *s)
+{
+	*s = (struct route_share_stats){ .pages_put = 1 };
 }
 
 bool route_events_stats(struct route *r, struct events_stats *s)
