@@ -110,6 +110,51 @@ int conf_addr_check(struct span text, bool may, char *why, size_t cap)
 	return check_port(span_of(port.p + 1, port.n - 1), why, cap);
 }
 
+static bool host_char(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+	       c == '_' || c == '.';
+}
+
+/* Returns true if <host> has a letter, which no IPv4 address has. */
+static bool is_name(struct span host)
+{
+	bool letter = false;
+
+	for (size_t i = 0; i < host.n; i++) {
+		if (!host_char(host.p[i]))
+			return false;
+		letter |= host.p[i] != '.' && (host.p[i] < '0' || host.p[i] > '9');
+	}
+	return letter;
+}
+
+/* Names are looked up once, at the start. */
+int conf_host_check(struct span text, char *why, size_t cap)
+{
+	const char *colon = memrchr(text.p ? text.p : "", ':', text.n);
+	struct span host = span_of(text.p, colon != NULL ? (size_t)(colon - text.p) : text.n);
+
+	if (memmem(text.p, text.n, "://", 3) != NULL)
+		return bad_address(why, cap, "is a URL; write host:port, and the rest in keys of share");
+	if (starts_with(text, "unix@") || starts_with(text, "/") || text.n >= ADDR_MAX || !is_name(host)) {
+		if (conf_addr_check(text, false, why, cap) != 0) {
+			if (strstr(why, "names") != NULL)
+				bad_address(why, cap, "has neither an IPv4 address nor a name before the colon");
+			return -1;
+		}
+	} else if (colon == NULL) {
+		return bad_address(why, cap, "has no port; Valkey and Redis have 6379");
+	} else if (check_port(span_of(colon + 1, (size_t)(text.p + text.n - colon - 1)), why, cap) != 0) {
+		return -1;
+	}
+	if (starts_with(text, ":") || starts_with(text, "*"))
+		return bad_address(why, cap, "has no host");
+	if (!starts_with(text, "unix@") && text.n > 2 && memcmp(text.p + text.n - 2, ":0", 2) == 0)
+		return bad_address(why, cap, "has port 0");
+	return 0;
+}
+
 /* Write <text> with an address for "{address}" and a port for "{port}" to <full>. The room left is
  * enough for the longest address. */
 static int fill(struct span *text, char full[ENGINE_URL_MAX + 1], char *why, size_t cap)

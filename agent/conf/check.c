@@ -279,6 +279,7 @@ void conf_check(struct conf_errors *es, const char *file, const char *own, const
 	check_files(es, file, own, c, given);
 	check_clock(es, file, c, given);
 	check_index(es, file, c, given);
+	conf_check_share(es, file, c, given);
 	if (c->route.segcache_max_bytes > 0 && c->route.segcache_max_bytes < 1 << 20 &&
 	    conf_error_place(given, segments, segments, &at))
 		conf_errors_add(es, file, at, "segment_cache.max_bytes must be at least 1 MiB, or 0 for none.");

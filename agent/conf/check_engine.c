@@ -165,15 +165,15 @@ static void check_built(const struct engine_check *k)
 static void check_endpoint(const struct engine_check *k)
 {
 	static const char *const beside[] = { "engines.events.replay", "engines.events.topic",
-		"engines.events.ranks", "engines.load" };
+		"engines.events.ranks", "engines.load", "engines.events.expire" };
 	const struct engine_events_opts *v = &k->e->events;
 	const bool given[] = { v->replay[0] != '\0', v->topic[0] != '\0', v->ranks != 0,
-		k->e->load[0] != '\0' };
+		k->e->load[0] != '\0', v->expire_ms != 0 };
 	struct conf_mark at;
 
 	if (v->endpoint[0] != '\0')
 		return;
-	for (int i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
 		if (given[i] &&
 		    conf_error_place(k->given, conf_key_of(beside[i]),
 			conf_key_of("engines.events.endpoint"), &at)) {

@@ -30,6 +30,10 @@ void conf_check_pool(struct conf_errors *es, const char *file, const struct pool
 void conf_check_engine(struct conf_errors *es, const char *file, const struct conf *c,
     const struct engine_opts *e, const struct conf_given *given, bool sockets_bad);
 
+/* Check the section share. */
+void conf_check_share(
+    struct conf_errors *es, const char *file, const struct conf *c, const struct conf_given *given);
+
 /* Check one model. models_dir in <c> is already read. */
 void conf_check_model(struct conf_errors *es, const char *file, const struct conf *c,
     const struct model_opts *m, const struct conf_given *given);

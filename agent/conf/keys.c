@@ -46,6 +46,9 @@ static const char *const transformers_words[] = { "newest", "5.20", NULL };
 static const char *const special_words[] = { "auto", "add", "none", NULL };
 static const char *const normalizer_words[] = { "auto", "none", "nfc", NULL };
 
+/* In the order of enum share_ready. */
+static const char *const ready_words[] = { "warm", "always", NULL };
+
 /* In the order of enum index_order. */
 static const char *const eviction_words[] = { "lru", "lfu", "fifo", "mru", "filo", "priority",
 	NULL };
@@ -125,6 +128,45 @@ const struct conf_key conf_keys[] = {
 
 	{ "events.max_bytes", TYPE_SIZE, CONF(route.events_max_bytes), 0, 64 * GIB, RESTART,
 	  .help = "Memory for the blocks that engines report in events; 0: no events are read." },
+
+	{ "share.servers", TYPE_HOSTS, LIST(loop.share.servers), 0, STORE_SERVERS_MAX, RESTART,
+	  .help = "All servers of one Valkey or Redis: primary and replicas, or a cluster; empty: none." },
+	{ "share.cluster", TYPE_BOOL, CONF(loop.share.cluster), 0, 1, RESTART,
+	  .help = "The servers are a cluster." },
+	{ "share.fleet", TYPE_NAME, CONF(loop.share.fleet), 1, FLEET_NAME_MAX, RESTART,
+	  .help = "Agents with the same fleet, key file and store share their state." },
+	{ "share.user", TYPE_TEXT, CONF(loop.share.user), 0, NAME_CHARS_MAX - 1, RESTART,
+	  .help = "User of the store; empty: its default user." },
+	{ "share.password_file", TYPE_PATH, CONF(loop.share.password_file), 0, PATH_CHARS_MAX - 1,
+	  RESTART, .help = "File of the user's password, mode 0600; empty: none." },
+	{ "share.tls", TYPE_BOOL, CONF(loop.share.tls), 0, 1, RESTART,
+	  .help = "Connect over TLS; needs hiredis 1.0 or later." },
+	{ "share.tls_ca", TYPE_PATH, CONF(loop.share.tls_ca), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File of the authorities that may sign the store's certificate; empty: the system's." },
+	{ "share.tls_cert", TYPE_PATH, CONF(loop.share.tls_cert), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File of the agent's own certificate; empty: none." },
+	{ "share.tls_key", TYPE_PATH, CONF(loop.share.tls_key), 0, PATH_CHARS_MAX - 1, RESTART,
+	  .help = "File of its private key." },
+	{ "share.parts", TYPE_INT, CONF(loop.share.parts), 0, STORE_PARTS_MAX, RESTART,
+	  .help = "Streams, the same number in each agent of the fleet; 0: 1, or 8 in a cluster." },
+	{ "share.max_bytes", TYPE_SIZE, CONF(loop.share.max_bytes), MIB, 16 * GIB, RESTART,
+	  .help = "Memory for what waits to be sent; if it is used up, the oldest is dropped." },
+	{ "share.stream_entries", TYPE_INT, CONF(loop.share.stream_entries), 1000, 1e9, RESTART,
+	  .help = "About as many batches of entries stay in each stream of the store." },
+	{ "share.snapshot_every", TYPE_TIME, CONF(loop.share.snapshot_every_ms), 0, 24 * HOUR, RESTART,
+	  .help = "Age at which the store's snapshot is replaced; 0: only if an agent starts." },
+	{ "share.ready", TYPE_WORD, CONF(loop.share.ready), 0, 0, RESTART, ready_words,
+	  .help = "When /ready says yes: with the state of the fleet (warm), or at once (always)." },
+	{ "share.warm_timeout", TYPE_TIME, CONF(loop.share.warm_timeout_ms), 0, 10 * MINUTE, RESTART,
+	  .help = "After this time /ready says yes in any case." },
+	{ "share.timeout", TYPE_TIME, CONF(loop.share.timeout_ms), 50, MINUTE, RESTART,
+	  .help = "Longest wait for an answer of the store, before another connection is tried." },
+	{ "share.serve_snapshot", TYPE_BOOL, CONF(loop.share.serve_snapshot), 0, 1, RESTART,
+	  .help = "Let siblings without a store read the index from the metrics listener." },
+	{ "share.snapshot_from", TYPE_ADDRS, LIST(loop.share.snapshot_from), 0, LISTEN_MAX, RESTART,
+	  .help = "Metrics listeners of siblings; without a store the index is read from the first." },
+	{ "share.snapshot_from_every", TYPE_TIME, CONF(loop.share.snapshot_from_every_ms), SEC,
+	  24 * HOUR, RESTART, .help = "Time between reading it." },
 
 	{ "decisions.keep", TYPE_INT, CONF(route.decisions_keep), 0, 65536, RESTART,
 	  .help = "Number of last decisions kept with their inputs, for /decisions; 0: none." },
@@ -378,6 +420,9 @@ const struct conf_key conf_keys[] = {
 	{ "engines.events.ranks", TYPE_INT, HOME_ENGINE, FIELD(struct engine_opts, events.ranks),
 	  0, SOURCE_RANKS_MAX, RELOAD,
 	  .help = "Ranks of data parallelism; rank r has port + r; 0: as it reports, or 1." },
+	{ "engines.events.expire", TYPE_TIME, HOME_ENGINE, FIELD(struct engine_opts, events.expire_ms),
+	  0, 168 * HOUR, RELOAD,
+	  .help = "Life of blocks outside the device if their removal is not reported; 0: without end." },
 };
 
 const size_t conf_n_keys = sizeof(conf_keys) / sizeof(*conf_keys);
@@ -391,6 +436,7 @@ const struct conf_section conf_sections[] = {
 		"HAProxy's stats sockets: drain, maintenance, and the load of servers." },
 	{ "engine_feed", SHAPE_KEYS, "Metrics of the engines listed under engines." },
 	{ "events", SHAPE_KEYS, "KV cache events of the engines listed under engines." },
+	{ "share", SHAPE_KEYS, "State shared with the other agents of a fleet, through Valkey or Redis." },
 	{ "decisions", SHAPE_KEYS, "Decisions kept for kvroutectl why." },
 	{ "prompt", SHAPE_KEYS, "How request bodies become pages." },
 	{ "index", SHAPE_KEYS, "Which server holds which pages." },

@@ -26,6 +26,7 @@ enum conf_type {
 	TYPE_FILE,	/* the same, or relative to models_dir; without ".." */
 	TYPE_URL,	/* address of an engine's metrics: agent/loop/engine_url.h */
 	TYPE_ENDPOINT,	/* tcp:// or ipc:// address of an engine's events: the same header */
+	TYPE_HOSTS,	/* a list of addresses to connect to, ADDR_MAX bytes each; names are allowed */
 	TYPE_ADDRS,	/* a list of addresses; min: the fewest */
 	TYPE_NAMES,	/* a list of model names, PROMPT_NAME_MAX + 1 bytes each; <width>: of all */
 	TYPE_ORDER,	/* system, tools and messages in any order */

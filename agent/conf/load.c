@@ -328,6 +328,7 @@ static int load_text(struct conf *c, const char *name, const char *own, const ch
 		load_sections(&l);
 		conf_check(es, name, own, c, &l.given);
 	}
+	c->route.share = c->loop.share.servers[0][0] != '\0';
 	conf_tree_free(&l.tree);
 	if (!conf_errors_any(es)) {
 		conf_errors_free(es);

@@ -301,6 +301,7 @@ int conf_value_set(const struct conf_key *k, void *rec, struct span text, char *
 		memset(at, 0, k->width);
 		memcpy(at, text.p, text.n);
 		return 0;
+	case TYPE_HOSTS:
 	case TYPE_ADDRS:
 	case TYPE_NAMES:
 	case TYPE_ORDER:
@@ -335,6 +336,8 @@ int conf_item_check(const struct conf_key *k, struct span text, char *why, size_
 {
 	if (k->type == TYPE_ADDRS)
 		return conf_addr_check(text, k->optional, why, cap);
+	if (k->type == TYPE_HOSTS)
+		return conf_host_check(text, why, cap);
 	if (k->type == TYPE_WORDS) {
 		uint64_t word;
 
@@ -367,6 +370,15 @@ static void addrs_set(const struct conf_key *k, void *rec, const struct span *it
 	}
 }
 
+static void hosts_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
+{
+	char *at = (char *)rec + k->at;
+
+	memset(at, 0, (size_t)k->max * ADDR_MAX);
+	for (size_t i = 0; i < n; i++)
+		memcpy(at + i * ADDR_MAX, items[i].p, items[i].n);
+}
+
 static void words_set(const struct conf_key *k, void *rec, const struct span *items, size_t n)
 {
 	uint8_t *at = (uint8_t *)rec + k->at;
@@ -394,6 +406,10 @@ void conf_items_set(const struct conf_key *k, void *rec, const struct span *item
 
 	if (k->type == TYPE_ADDRS) {
 		addrs_set(k, rec, items, n);
+		return;
+	}
+	if (k->type == TYPE_HOSTS) {
+		hosts_set(k, rec, items, n);
 		return;
 	}
 	if (k->type == TYPE_WORDS) {

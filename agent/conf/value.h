@@ -12,8 +12,9 @@
 #define CONF_VALUE_MAX		(MODEL_ALIASES_MAX * (2 * PROMPT_NAME_MAX + 4) + 16)
 #define CONF_ALLOWED_MAX	480
 #define CONF_REASON_MAX		160
-#define CONF_ITEMS_MAX		LISTEN_MAX	/* of any list */
-_Static_assert(CONF_ITEMS_MAX >= MODEL_ALIASES_MAX, "a list is too short");
+#define CONF_ITEMS_MAX	STORE_SERVERS_MAX	/* of any list */
+_Static_assert(CONF_ITEMS_MAX >= MODEL_ALIASES_MAX && CONF_ITEMS_MAX >= LISTEN_MAX,
+    "a list is too short");
 
 const char *conf_type_name(enum conf_type t);
 bool conf_type_is_list(enum conf_type t);
@@ -45,6 +46,10 @@ const char *conf_show(struct span text, char out[CONF_SHOW_MAX]);
 /* Check "127.0.0.1:9400", "[::1]:9400", "unix@/run/x.sock". <optional>: see struct conf_key.
  * Returns 0, or -1 with <why>. */
 int conf_addr_check(struct span text, bool optional, char *why, size_t cap);
+
+/* Check "10.0.0.5:6379", "[::1]:6379", "redis.internal:6379" or "unix@/run/redis.sock". Returns as
+ * above. */
+int conf_host_check(struct span text, char *why, size_t cap);
 
 /* Check "127.0.0.1:8000", "http://[::1]:8000/metrics", "unix@/run/x.sock", or with "{address}" and
  * "{port}". Returns as above. */

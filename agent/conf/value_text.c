@@ -16,7 +16,7 @@ const char *conf_type_name(enum conf_type t)
 		[TYPE_PATH] = "path", [TYPE_FILE] = "path", [TYPE_URL] = "url",
 		[TYPE_ENDPOINT] = "url",
 		[TYPE_NAMES] = "list", [TYPE_ADDRS] = "list", [TYPE_ORDER] = "list",
-		[TYPE_WORDS] = "list",
+		[TYPE_WORDS] = "list", [TYPE_HOSTS] = "list",
 	};
 
 	return names[t];
@@ -24,7 +24,7 @@ const char *conf_type_name(enum conf_type t)
 
 bool conf_type_is_list(enum conf_type t)
 {
-	return t == TYPE_ADDRS || t == TYPE_NAMES || t == TYPE_ORDER || t == TYPE_WORDS;
+	return t == TYPE_ADDRS || t == TYPE_HOSTS || t == TYPE_NAMES || t == TYPE_ORDER || t == TYPE_WORDS;
 }
 
 /* ---- units ------------------------------------------------------------------------------- */
@@ -131,6 +131,7 @@ void conf_value_range(const struct conf_key *k, char *out, size_t cap)
 	case TYPE_NAMES:
 		snprintf(out, cap, "%s to %s names of 1 to %d bytes", min, max, PROMPT_NAME_MAX);
 		break;
+	case TYPE_HOSTS:
 	case TYPE_ADDRS:
 		snprintf(out, cap, "%s to %s addresses", min, max);
 		break;
@@ -198,6 +199,10 @@ void conf_value_allowed(const struct conf_key *k, char *out, size_t cap)
 		    "an address like tcp://127.0.0.1:5557 or tcp://{address}:5557%s, of %s",
 		    k->optional ? ", or auto" : "", range);
 		break;
+	case TYPE_HOSTS:
+		snprintf(out, cap,
+		    "a list of %s like 10.0.0.5:6379, redis.internal:6379 or unix@/path", range);
+		break;
 	case TYPE_ADDRS:
 		snprintf(out, cap, "a list of %s like 127.0.0.1:9400, [::1]:9400 or unix@/path", range);
 		break;
@@ -259,6 +264,16 @@ static void addrs_text(const struct conf_key *k, const void *rec, char *out, siz
 		snprintf(out + n, cap - n, "]");
 }
 
+static void hosts_text(const struct conf_key *k, const char *at, char *out, size_t cap)
+{
+	size_t n = (size_t)snprintf(out, cap, "[");
+
+	for (size_t i = 0; i < (size_t)k->max && at[i * ADDR_MAX] != '\0' && n < cap; i++)
+		n += (size_t)snprintf(out + n, cap - n, "%s\"%s\"", i ? ", " : "", at + i * ADDR_MAX);
+	if (n < cap)
+		snprintf(out + n, cap - n, "]");
+}
+
 static void order_text(const struct text_order *o, char *out, size_t cap)
 {
 	snprintf(out, cap, "[%s, %s, %s]", conf_part_words[o->part[0] % TEXT_PARTS],
@@ -314,6 +329,9 @@ void conf_value_text(const struct conf_key *k, const void *rec, char *out, size_
 		break;
 	case TYPE_NAMES:
 		names_list(k, at, out, cap);
+		break;
+	case TYPE_HOSTS:
+		hosts_text(k, at, out, cap);
 		break;
 	case TYPE_ADDRS:
 		addrs_text(k, rec, out, cap);

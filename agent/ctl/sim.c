@@ -25,8 +25,16 @@ static double now_us(void *arg)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
+static int run_on(const struct sim_args *a, struct agents *x, struct agents_result *r)
+{
+	if (a->agents.share && agents_settle(x, a->settle_s) < 0)
+		return -1;
+	return agents_result(x, r);
+}
+
+/* <x>: what <c> consists of, if it is several agents; or NULL. */
 static int run_row(const struct sim_args *a, const struct sim_trace *t, const struct chooser *c,
-		   struct sim_row *row)
+    struct agents *x, struct sim_row *row)
 {
 	size_t from = a->first ? 0 : t->n / 10, to = a->first ? a->first : t->n;
 	struct sim f;
@@ -36,6 +44,8 @@ static int run_row(const struct sim_args *a, const struct sim_trace *t, const st
 	if (sim_run(&f, &a->engines, t, c, &e) < 0)
 		return sim_fail(c->name, e.text);
 	bad = sim_result(&f, from, to, &row->r);
+	if (bad == 0 && x != NULL)
+		bad = run_on(a, x, &row->agents);
 	sim_fini(&f);
 	return bad < 0 ? sim_fail(c->name, "not enough memory") : 0;
 }
@@ -46,7 +56,7 @@ static int run_reference(const struct sim_args *a, const struct sim_trace *t, st
 	struct chooser c;
 
 	reference_init(&ref, &c, span_str(row->name), a->seed);
-	return run_row(a, t, &c, row);
+	return run_row(a, t, &c, NULL, row);
 }
 
 /* Apply "KEY=VALUE,..." to <p>. Returns false after printing an error. */
@@ -96,27 +106,51 @@ static void take_capacity(void *arg, const struct route_server_view *v)
 	row->capacity_tokens += ((double)v->capacity_tokens - row->capacity_tokens) / row->inferred;
 }
 
-static int run_rule(const struct sim_args *a, const struct conf *conf, const struct sim_trace *t,
-		    struct sim_row *row)
+static int run_alone(const struct sim_args *a, const struct router_opts *o,
+    const struct sim_trace *t, struct sim_row *row)
 {
-	struct router_opts o = { .name = row->name, .facts = a->facts, .loads = a->loads, .text = a->text,
-				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
-				 .seed = a->seed };
 	struct chooser c;
-	struct router *r;
+	struct router *r = router_new(o, t, &c);
 	int bad;
 
-	if (!rule_options(a, conf, row->name, &o.route))
-		return -1;
-	if ((r = router_new(&o, t, &c)) == NULL)
+	if (r == NULL)
 		return sim_fail(row->name, "not enough memory");
-	bad = run_row(a, t, &c, row);
+	bad = run_row(a, t, &c, NULL, row);
 	router_stats(r, &row->s);
 	router_heard(r, &row->heard);
 	router_each_server(r, take_capacity, row);
 	row->core = true;
 	router_free(r);
 	return bad;
+}
+
+static int run_agents(const struct sim_args *a, const struct router_opts *o,
+    const struct sim_trace *t, struct sim_row *row)
+{
+	struct agents_opts ao = a->agents;
+	struct agents *x;
+	struct chooser c;
+	int bad;
+
+	ao.router = *o;
+	if ((x = agents_new(&ao, t, &c)) == NULL)
+		return sim_fail(row->name, "not enough memory");
+	bad = run_row(a, t, &c, x, row);
+	row->is_agents = true;
+	agents_free(x);
+	return bad;
+}
+
+static int run_rule(const struct sim_args *a, const struct conf *conf, const struct sim_trace *t,
+		    struct sim_row *row)
+{
+	struct router_opts o = { .name = row->name, .facts = a->facts, .loads = a->loads, .text = a->text,
+				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
+				 .seed = a->seed };
+
+	if (!rule_options(a, conf, row->name, &o.route))
+		return -1;
+	return a->agents.n > 0 ? run_agents(a, &o, t, row) : run_alone(a, &o, t, row);
 }
 
 static bool is_reference(struct span name)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "agent/conf/conf.h"
-#include "agent/sim/router.h"
+#include "agent/sim/agents.h"
 #include "agent/sim/workload.h"
 
 #define SIM_PRESETS_MAX	64
@@ -32,6 +32,8 @@ struct sim_args {
 	struct sim_opts engines;
 	bool own_haste, own_engines;
 	bool all_publish;		/* --events all */
+	struct agents_opts agents;	/* .n 0: the router alone */
+	double settle_s;
 	struct sim_recorded recorded;	/* figures that the trace records about itself */
 };
 
@@ -55,10 +57,16 @@ struct sim_row {
 	unsigned inferred;		/* servers whose cache size was inferred, */
 	double capacity_tokens;		/* and the mean of these sizes */		/* all 0: not the core */
 	bool core;
+	struct agents_result agents;
+	bool is_agents;
 };
 
 /* Print <n> rules; each has a->seeds adjacent rows. */
 void sim_print(
     FILE *to, const struct sim_args *a, const char *what, const struct sim_row *rows, size_t n);
+
+/* sim_agents.c: print what several agents add to a row: lines of a table, members of an object. */
+void sim_print_agents(FILE *to, const struct sim_args *a, const struct sim_row *r);
+void sim_json_agents(FILE *to, const struct sim_args *a, const struct sim_row *r);
 
 #endif

@@ -35,6 +35,16 @@ static int usage(FILE *to, int status)
 		"  --keep-stamps      do not spread requests of one timestamp up to the next\n"
 		"  --seed N           random seed of workloads and ties; default 1\n"
 		"  --seeds N          run with N seeds and print the spread of the figures; default 1\n"
+		"  --agents N         N agents, up to 16, get the requests in turn; default: one\n"
+		"  --agents-random    by chance instead\n"
+		"  --one-haproxy      one HAProxy for all agents, instead of one for each\n"
+		"  --agent-restart F  at the share F of the time agent 0 dies; a fresh one starts 2 s later\n"
+		"  --no-share         they do not share what they know\n"
+		"  --share-delay MS   from the write of a batch of entries to its arrival; default 5\n"
+		"  --share-loss F     share of the batches that do not arrive; default 0\n"
+		"  --share-cut F-F    between these shares of the time two halves of them hear nothing of\n"
+		"                     each other\n"
+		"  --share-settle S   seconds until all must know the same after the run; default 130\n"
 		"  --servers          print what each engine was sent\n"
 		"  --json             one JSON object per line\n");
 	return status;
@@ -130,14 +140,28 @@ static bool parse_publishers(const char *s, struct sim_args *a)
 	return true;
 }
 
-static bool parse_delay(const char *s, double *seconds)
+static bool parse_delay(const char *s, double least_ms, double *seconds)
 {
 	double ms;
 
-	if (!parse_float(s, -10000, 60000, &ms))
+	if (!parse_float(s, least_ms, 60000, &ms))
 		return false;
 	*seconds = ms / 1000;
 	return true;
+}
+
+/* Parse "0.4-0.6". */
+static bool parse_cut(const char *s, struct agents_opts *o)
+{
+	const char *dash = strchr(s, '-');
+	char from[16];
+
+	if (dash == NULL || (size_t)(dash - s) >= sizeof(from))
+		return false;
+	memcpy(from, s, (size_t)(dash - s));
+	from[dash - s] = '\0';
+	return parse_float(from, 0, 1, &o->cut_from) &&
+	       parse_float(dash + 1, o->cut_from, 1, &o->cut_to);
 }
 
 static bool apply_preset(struct sim_args *a, const char *s)
@@ -162,7 +186,7 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 	case 'F': return parse_facts(s, &a->facts);
 	case 'A': return parse_loads(s, &a->loads);
 	case 'E': return parse_publishers(s, a);
-	case 'D': return parse_delay(s, &a->engines.kv.delay_s);
+	case 'D': return parse_delay(s, -10000, &a->engines.kv.delay_s);
 	case 'O': return parse_float(s, 0, 1, &a->engines.kv.lost);
 	case 'l': return parse_float(s, 0.01, 10, &a->load);
 	case 's': a->own_haste = true; return parse_float(s, 1e-3, 1e3, &a->engines.haste);
@@ -188,6 +212,18 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 	case 'K': a->keep_stamps = true; break;
 	case 'N': ok = parse_count(s, 1, SIM_SEEDS_MAX, &n); a->seeds = (unsigned)n; break;
 	case 'V': a->servers = true; break;
+	case 'G':
+		ok = parse_count(s, 1, AGENTS_MAX, &n);
+		a->agents.n = (unsigned)n;
+		break;
+	case 'R': a->agents.spread = AGENTS_BY_CHANCE; break;
+	case 'H': a->agents.one_haproxy = true; break;
+	case 'Q': return parse_float(s, 0.001, 1, &a->agents.restart_at);
+	case 'X': a->agents.share = false; break;
+	case 'd': return parse_delay(s, 0, &a->agents.delay_s);
+	case 'o': return parse_float(s, 0, 1, &a->agents.loss);
+	case 'C': return parse_cut(s, &a->agents);
+	case 'W': return parse_float(s, 0, 1000, &a->settle_s);
 	case 'j': a->json = true; break;
 	}
 	return ok;
@@ -217,6 +253,15 @@ static const struct option longs[] = {
 	{ "seed", required_argument, NULL, 'r' },
 	{ "seeds", required_argument, NULL, 'N' },
 	{ "servers", no_argument, NULL, 'V' },
+	{ "agents", required_argument, NULL, 'G' },
+	{ "agents-random", no_argument, NULL, 'R' },
+	{ "one-haproxy", no_argument, NULL, 'H' },
+	{ "agent-restart", required_argument, NULL, 'Q' },
+	{ "no-share", no_argument, NULL, 'X' },
+	{ "share-delay", required_argument, NULL, 'd' },
+	{ "share-loss", required_argument, NULL, 'o' },
+	{ "share-cut", required_argument, NULL, 'C' },
+	{ "share-settle", required_argument, NULL, 'W' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 }
@@ -226,7 +271,8 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 {
 	int c, i = -1;
 
-	*a = (struct sim_args){ .load = 0.7, .seed = 1, .seeds = 1, .text = SIM_TEXT_CHAT };
+	*a = (struct sim_args){ .load = 0.7, .seed = 1, .seeds = 1, .text = SIM_TEXT_CHAT,
+				.settle_s = 130, .agents = { .share = true, .delay_s = 0.005 } };
 	sim_defaults(&a->engines);
 	a->engines.n = 8;
 	while ((c = getopt_long(argc, argv, "f:h", longs, &i)) != -1) {
@@ -247,6 +293,7 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 		a->trace = argv[optind++];
 	if (!a->own_text && (a->all_publish || a->engines.kv.publishers > 0))
 		a->text = SIM_TEXT_IDS;
+	a->agents.share &= a->agents.n > 1;
 	if (optind < argc || (a->trace == NULL) == (a->workload == NULL))
 		return usage(stderr, CTL_USAGE);
 	return 0;

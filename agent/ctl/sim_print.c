@@ -55,6 +55,10 @@ static void print_head(FILE *to, const struct sim_args *a, const char *what,
 		fprintf(to, ", %u seeds", a->seeds);
 	if (a->loads != ROUTER_LOADS_NONE)
 		fprintf(to, ", load by %s", a->loads == ROUTER_LOADS_POLLS ? "polls" : "answers");
+	if (a->agents.n > 0)
+		fprintf(to, ", %u agents%s%s", a->agents.n,
+		    a->agents.spread == AGENTS_BY_CHANCE ? " by chance" : "",
+		    a->agents.one_haproxy ? " of one HAProxy" : "");
 	if (a->engines.kv.publishers > 0)
 		fprintf(to, ", events of %u engines", a->engines.kv.publishers);
 	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s",
@@ -131,6 +135,10 @@ static void print_table(
 
 		if (none > 0)
 			fprintf(to, "%s named no server for %zu requests\n", rows[i * a->seeds].name, none);
+	}
+	for (size_t i = 0; i < n * a->seeds; i++) {
+		if (rows[i].is_agents)
+			sim_print_agents(to, a, &rows[i]);
 	}
 	print_recorded(to, &a->recorded);
 	for (size_t i = 0; a->servers && i < n; i++)
@@ -224,6 +232,8 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 		json_spreads(to, r, seeds);
 	if (r->core && a->engines.kv.publishers > 0)
 		json_events(to, a, r);
+	if (r->is_agents)
+		sim_json_agents(to, a, r);
 	if (a->servers)
 		json_servers(to, r, seeds, a->engines.n);
 	fprintf(to, "}\n");

@@ -17,7 +17,7 @@
 
 struct why_server {
 	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of a compared one */
-	char truth[WHY_NAME_MAX + 1];
+	char truth[WHY_NAME_MAX + 1], truth_cause[WHY_NAME_MAX + 1];
 	double load, wait_s, cached_tokens, compute_s, shared_s, load_s, kv_s, adapter_s, penalty,
 	    cost_s, regret_s;
 };

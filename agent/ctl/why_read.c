@@ -41,6 +41,7 @@ static const struct field fields[] = {
 	D(work),
 	ST(IN_CANDIDATE, server),
 	ST(IN_CANDIDATE, truth),
+	ST(IN_CANDIDATE, truth_cause),
 	S(IN_CANDIDATE, load),
 	S(IN_CANDIDATE, wait_s),
 	S(IN_CANDIDATE, cached_tokens),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/ctl/why.h"
+#include "agent/route/truth.h"
 
 #define LITTLE_S	0.0005		/* shorter times count as zero */
 
@@ -299,6 +300,41 @@ static void say_compared(FILE *to, const struct why_decision *d)
 	}
 }
 
+/* A newer agent may have other words. */
+static const char *cause_text(const char *word)
+{
+#define TEXT(name, word, sentence)	{ word, sentence },
+	static const char *const text[][2] = { TRUTH_CAUSE_LIST(TEXT) };
+#undef TEXT
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
+		if (same_text(word, text[i][0]))
+			return text[i][1];
+	return word;
+}
+
+/* Say why events were not used, or not alone: a line for each cause, with its servers. */
+static void say_causes(FILE *to, const struct why_decision *d)
+{
+	for (unsigned i = 0; i < d->n_kept; i++) {
+		const char *word = d->candidate[i].truth_cause, *sep = "";
+		bool told = word[0] == '\0';
+
+		for (unsigned k = 0; k < i; k++)
+			told |= same_text(d->candidate[k].truth_cause, word);
+		if (told)
+			continue;
+		fprintf(to, "    events of ");
+		for (unsigned k = i; k < d->n_kept; k++) {
+			if (!same_text(d->candidate[k].truth_cause, word))
+				continue;
+			fprintf(to, "%s%s", sep, server_text(d->candidate[k].server));
+			sep = ", ";
+		}
+		fprintf(to, " do not count alone: %s\n", cause_text(word));
+	}
+}
+
 /* Returns why only a part of the prompt was encoded to tokens. */
 static const char *bound_of(const char *bounded)
 {
@@ -322,6 +358,7 @@ void why_say(FILE *to, const struct why_decision *d)
 	fprintf(to, "\n");
 	say_after(to, d);
 	say_compared(to, d);
+	say_causes(to, d);
 	if (d->unseen_tokens > 0)
 		fprintf(to,
 		    "    an estimated %s of the tokens were not seen, as the body was cut; if all seen ones "

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "agent/base/chain.h"
 #include "agent/base/mem.h"
 #include "agent/fleet/capacity.h"
 
@@ -38,19 +39,31 @@ static uint64_t stir(uint64_t h)
 	return h ^ h >> 32;
 }
 
-void marks_of(struct marks *m, uint64_t space, const page_key *pages, uint32_t n)
+/* Return the depth of the mark after the one at <depth>. */
+static uint32_t mark_after(uint32_t depth)
+{
+	uint32_t step = (depth / 8 + MARK_EVERY / 2) / MARK_EVERY * MARK_EVERY;
+
+	return depth + (step > MARK_EVERY ? step : MARK_EVERY);
+}
+
+void marks_of(
+    struct marks *m, uint64_t space, const page_key *pages, uint32_t n, uint64_t *every)
 {
 	uint64_t h = space;
-	uint32_t next = 16;
+	uint32_t next = MARK_EVERY;
 
 	m->n = 0;
-	for (uint32_t i = 0; i < n && m->n < MARKS_MAX; i++) {
-		h = stir(h + pages[i]);
-		if (i + 1 < next)
+	for (uint32_t i = 0; i + MARK_EVERY <= n && (every != NULL || m->n < MARKS_MAX);) {
+		h = chain_group(h, pages + i);
+		i += MARK_EVERY;
+		if (every != NULL)
+			*every++ = h;
+		if (i < next || m->n == MARKS_MAX)
 			continue;
-		m->depth[m->n] = i + 1;
+		m->depth[m->n] = i;
 		m->key[m->n++] = h;
-		next += next / 8 > 16 ? next / 8 : 16;
+		next = mark_after(i);
 	}
 }
 

@@ -18,7 +18,7 @@
 #ifndef KVROUTE_FLEET_CAPACITY_H
 #define KVROUTE_FLEET_CAPACITY_H
 
-#include "agent/base/types.h"
+#include "agent/base/chain.h"
 #include "agent/policy/policy.h"
 
 /* ---- places in a prompt -------------------------------------------------------------------- */
@@ -26,15 +26,20 @@
 #define MARKS_MAX	96u	/* 2^20 pages have some 85 */
 
 /* Depths at which the beginning of a prompt is remembered, the same in all prompts: every 16 pages,
- * and deeper every eighth of the depth. A key stands for all pages up to there, and their space. */
+ * and deeper every eighth of the depth, in multiples of 16. A key is the chain hash (base/chain.h):
+ * it stands for all pages up to there, and their space. */
+#define MARK_EVERY	CHAIN_GROUP
+
 struct marks {
 	uint32_t n;
 	uint32_t depth[MARKS_MAX];
 	uint64_t key[MARKS_MAX];
 };
 
-/* Set the marks of a prompt. O(n). */
-void marks_of(struct marks *m, uint64_t space, const page_key *pages, uint32_t n);
+/* Set the marks of a prompt, of which <space> is chain_start(). <every>: NULL, or room for the
+ * chain hashes of all n / MARK_EVERY multiples of MARK_EVERY pages. O(n). */
+void marks_of(
+    struct marks *m, uint64_t space, const page_key *pages, uint32_t n, uint64_t *every);
 
 /* When each mark was last used at each server; a later one may replace an earlier one. 2 MiB. */
 struct marks_table;

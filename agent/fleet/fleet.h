@@ -35,6 +35,10 @@ struct work {
 	bool uncertain;		/* most of it is such an estimate: its time teaches no rate */
 };
 
+/* The process of requests that other agents have sent. They have one slot at each server, which no
+ * load string of a process closes, nor its silence. */
+#define PROCESS_OF_SIBLINGS	1u
+
 /* Requests that one HAProxy process has open at one server, by our own count. */
 struct slot {
 	uint64_t process;	/* hash of its name */
@@ -58,6 +62,8 @@ struct server {
 	enum load_backup backup;	/* from the last load string; stats rows are in <watch> */
 	uint32_t weight, conn, queue;	/* from the last load string; without any, from stats rows */
 	msec seen;			/* last load string that named it */
+	msec told;			/* last time that another agent named it */
+	msec cleared;			/* when its engine's cache was empty last, as far as known; 0: never */
 	msec rowed;			/* first stats row; 0: none */
 	struct slot *slots[SLOTS_MAX];
 	unsigned n_slots;

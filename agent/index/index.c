@@ -4,6 +4,7 @@
  * to the end of the prompt (grow.c), opens it and then brings the server and the reserve within
  * their budgets (evict.c). */
 #include "agent/index/evict_in.h"
+#include "agent/index/place.h"
 
 #define MIN_BYTES	65536u		/* the fixed part alone takes almost as much */
 #define MIN_SHARD	(256u << 10)
@@ -187,8 +188,9 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 	return is == GROW_DONE;
 }
 
-index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
-			 size_t n, const struct index_match *m, server_id server, msec now, unsigned priority)
+index_claim index_commit_at(struct index *ix, const struct space_key *space, const page_key *pages,
+    size_t n, const struct index_match *m, server_id server, msec now, unsigned priority,
+    struct index_place *end)
 {
 	struct growth g = { .ix = ix,
 		.pages = page_run(ix, pages, n),
@@ -198,6 +200,7 @@ index_claim index_commit(struct index *ix, const struct space_key *space, const 
 	uint32_t work = EVICT_MAX, drops;
 	index_claim id;
 
+	*end = (struct index_place){ 0, 0 };
 	if (g.pages.n == 0 || server >= SERVERS_MAX)
 		return 0;
 	drops = atomic_load(&ix->servers[server].drops);	/* read before <leaving>: see below */
@@ -217,31 +220,45 @@ index_claim index_commit(struct index *ix, const struct space_key *space, const 
 		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
 		return 0;
 	}
+	*end = (struct index_place){ claim_node(ix, g.c), g.pages.n };
 	if (claim_open(ix, g.c, g.tick, &id))
 		keep_reserve(ix, &work);
 	if (atomic_load(&ix->servers[server].drops) != drops) {		/* dropped meanwhile */
 		index_cancel(ix, id);
+		*end = (struct index_place){ 0, 0 };
 		return 0;
 	}
 	keep_capacity(ix, server, &work);
 	return id;
 }
 
-bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h)
+index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
+			 size_t n, const struct index_match *m, server_id server, msec now, unsigned priority)
+{
+	struct index_place end;
+
+	return index_commit_at(ix, space, pages, n, m, server, now, priority, &end);
+}
+
+bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h,
+    struct index_place *end)
 {
 	struct growth g = { .ix = ix, .pages = page_run(ix, pages, n), .space = &h->space, .tick = h->tick,
 			    .recalled = h->hits ? h->hits : 1 };
 	uint32_t work = 0;		/* evict nothing */
+	uint32_t drops = atomic_load(&ix->servers[h->server].drops);	/* see index_commit() */
 
+	*end = (struct index_place){ 0, 0 };
 	if (g.pages.n == 0 || !server_ready(ix, h->server) ||
 	    (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
 		return false;
 	know_server(ix, h->server);
 	know_tenant(ix, h->space.tenant);
-	if (!grow_to_end(&g, &work)) {
+	if (!grow_to_end(&g, &work) || atomic_load(&ix->servers[h->server].drops) != drops) {
 		claim_drop(ix, g.c);
 		return false;
 	}
+	*end = (struct index_place){ claim_node(ix, g.c), g.pages.n };
 	claim_hold(ix, g.c, h->tick);
 	return true;
 }

@@ -80,11 +80,21 @@ size_t snapshot_length(const uint8_t *bytes, size_t n);
  * Called once a name, after everything was checked and before anything is loaded. */
 typedef int snapshot_server(void *arg, struct span name);
 
-/* Load <n> bytes into <ix>, which is new. The last use of a prefix is as long before <now> as it
- * was before the start of the snapshot. The newest come first, until the budget is full: nothing is
- * evicted. Takes 24 bytes a node and 13 a record meanwhile. Returns -1, sets <e> and changes
- * nothing if the snapshot is refused. */
+/* Load <n> bytes into <ix>, beside what it holds; others may use it meanwhile. The last use of a
+ * prefix that it does not hold is as long before <now> as it was before the start of the snapshot.
+ * The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 13
+ * a record meanwhile. Returns -1, sets <e> and changes nothing if the snapshot is refused. */
 int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t *bytes, size_t n,
 		  snapshot_server *server, void *arg, msec now, struct snapshot_stats *s, struct err *e);
+
+/* ---- comparing ---- */
+
+/* A server holds a prefix. <prefix>: hash of its space and of all its pages. */
+typedef void snapshot_pair(void *arg, struct span server, uint64_t prefix);
+
+/* Call <pair> for each server and each page that it holds, in no order. Two snapshots have the same
+ * pairs if what the servers held was the same. The <n> bytes are as snapshot_write() made them: the
+ * checksums are not read. Returns -1 if they are cut short, or there is no memory. */
+int snapshot_pairs(const uint8_t *bytes, size_t n, snapshot_pair *pair, void *arg);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id, tenants
  *             u64 checksum of the 40 bytes
- *   section   u32 kind, bytes  u64 checksum of the payload  payload
+ *   section   as in sections.h
  *   names     u16 server, bytes  name      one after another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
  *   node      u8 2, 0  u16 pages  u32 parent  u16 0, owners  u32 room of a page, 1..65535
@@ -12,19 +12,16 @@
  *
  * Spaces and nodes are numbered from 1 in their order; a parent has a lower number. <total> starts
  * as the checksum of the header and is mixed with the head of each section, so it covers their
- * number and order. The checksums find damage; they are no signature. */
+ * number and order. */
 #ifndef KVROUTE_INDEX_SNAPSHOT_FORMAT_H
 #define KVROUTE_INDEX_SNAPSHOT_FORMAT_H
 
-#include <endian.h>
-
-#include "agent/base/hash.h"
+#include "agent/base/sections.h"
 #include "agent/index/claim_in.h"
 #include "agent/index/snapshot.h"
 
 #define SNAPSHOT_MAGIC	"kvrsnap\n"
 #define HEADER_BYTES	SNAPSHOT_HEAD_BYTES
-#define HEAD_BYTES	16u
 #define END_BYTES	40u
 #define SPACE_BYTES	24u
 #define NODE_BYTES	16u
@@ -33,62 +30,5 @@
 
 enum section_kind { SECTION_NAMES = 1, SECTION_TREE = 2, SECTION_END = 3 };
 enum entry_kind { ENTRY_SPACE = 1, ENTRY_NODE = 2 };
-
-static inline void put16(uint8_t *p, uint16_t v)
-{
-	v = htole16(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void put32(uint8_t *p, uint32_t v)
-{
-	v = htole32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline void put64(uint8_t *p, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-static inline uint16_t get16(const uint8_t *p)
-{
-	uint16_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le16toh(v);
-}
-
-static inline uint32_t get32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-static inline uint64_t get64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
-
-static inline uint64_t checksum(const void *p, size_t n)
-{
-	return XXH3_64bits(p, n);
-}
-
-/* Return <total> with one more section, whose head is given. */
-static inline uint64_t total_with(uint64_t total, const uint8_t *head)
-{
-	uint8_t both[8 + HEAD_BYTES];
-
-	put64(both, total);
-	memcpy(both + 8, head, HEAD_BYTES);
-	return checksum(both, sizeof(both));
-}
 
 #endif

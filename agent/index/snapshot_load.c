@@ -11,6 +11,7 @@
  * and the ends that do not fit are those that would be evicted first. */
 #include <stdlib.h>
 
+#include "agent/index/place.h"
 #include "agent/index/snapshot_in.h"
 
 #define DEPTH_MAX	(1u << 22)	/* pages; longer than any prompt */
@@ -65,13 +66,13 @@ size_t snapshot_length(const uint8_t *bytes, size_t n)
 	uint32_t kind;
 
 	do {
-		if (n < pos || n - pos < HEAD_BYTES)
+		if (n < pos || n - pos < SECTION_HEAD_BYTES)
 			return 0;
 		kind = get32(bytes + pos);
 		next = get32(bytes + pos + 4);
-		if (next > n - pos - HEAD_BYTES)
+		if (next > n - pos - SECTION_HEAD_BYTES)
 			return 0;
-		pos += HEAD_BYTES + next;
+		pos += SECTION_HEAD_BYTES + next;
 	} while (kind != SECTION_END);
 	return pos;
 }
@@ -95,7 +96,7 @@ static int check_header(const struct loader *l, struct err *e)
 
 static int check_end(struct loader *l, const uint8_t *head, uint64_t total, struct err *e)
 {
-	const uint8_t *p = head + HEAD_BYTES;
+	const uint8_t *p = head + SECTION_HEAD_BYTES;
 
 	if (get32(head + 4) != END_BYTES || get64(p + 32) != total)
 		return err_set(e, "the checksum over all sections is wrong");
@@ -111,18 +112,18 @@ static int check_sections(struct loader *l, struct err *e)
 	size_t pos = HEADER_BYTES, n;
 	const uint8_t *head;
 
-	for (;; pos += HEAD_BYTES + n) {
-		if (l->n - pos < HEAD_BYTES)
+	for (;; pos += SECTION_HEAD_BYTES + n) {
+		if (l->n - pos < SECTION_HEAD_BYTES)
 			return err_set(e, "it is cut short, after %zu bytes", l->n);
 		head = l->p + pos;
 		n = get32(head + 4);
-		if (n > l->n - pos - HEAD_BYTES)
+		if (n > l->n - pos - SECTION_HEAD_BYTES)
 			return err_set(e, "it is cut short, after %zu bytes", l->n);
-		if (get64(head + 8) != checksum(head + HEAD_BYTES, n))
+		if (get64(head + 8) != checksum(head + SECTION_HEAD_BYTES, n))
 			return err_set(e, "a checksum is wrong, after byte %zu", pos);
 		if (get32(head) == SECTION_END)
 			return check_end(l, head, total, e);
-		total = total_with(total, head);
+		total = section_total(total, head);
 	}
 }
 
@@ -260,8 +261,8 @@ static int look_at_sections(struct loader *l, struct err *e)
 	size_t n;
 	int rc = 0;
 
-	for (; rc == 0 && p + HEAD_BYTES < l->end; p = payload + n) {
-		payload = p + HEAD_BYTES;
+	for (; rc == 0 && p + SECTION_HEAD_BYTES < l->end; p = payload + n) {
+		payload = p + SECTION_HEAD_BYTES;
 		n = get32(p + 4);
 		switch (get32(p)) {
 		case SECTION_NAMES:
@@ -400,6 +401,7 @@ static bool load_end(struct loader *l, const struct end *end)
 {
 	const struct part *t = &l->parts[end->part], *space;
 	const uint8_t *o = owner_at(t, end->owner);
+	struct index_place at;
 	struct held_end h = {
 		.server = (server_id)l->ids[get16(o)],
 		.hits = o[8],
@@ -411,7 +413,7 @@ static bool load_end(struct loader *l, const struct end *end)
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
 				      .tenant = get64(l->p + 32) == l->of->tenants ? get16(space->p + 2) : 0u,
 				      .page_room = get32(t->p + 12) };
-	return commit_held(l->ix, l->keys, part_start(t) + get16(o + 2), &h);
+	return commit_held(l->ix, l->keys, part_start(t) + get16(o + 2), &h, &at);
 }
 
 static void load_ends(struct loader *l)

@@ -46,7 +46,7 @@ struct snapshot_writer {
 	uint64_t total;
 	enum section_kind kind;
 	size_t n;			/* bytes of the section's payload */
-	uint8_t section[HEAD_BYTES + SECTION_BYTES];
+	uint8_t section[SECTION_HEAD_BYTES + SECTION_BYTES];
 };
 
 _Static_assert(ENTRY_MAX <= SECTION_BYTES, "the largest node fits into a section");
@@ -69,11 +69,9 @@ static void close_section(struct snapshot_writer *w)
 {
 	if (w->n == 0)
 		return;
-	put32(w->section, w->kind);
-	put32(w->section + 4, (uint32_t)w->n);
-	put64(w->section + 8, checksum(w->section + HEAD_BYTES, w->n));
-	w->total = total_with(w->total, w->section);
-	put_bytes(w, w->section, HEAD_BYTES + w->n);
+	section_put_head(w->section, w->kind, w->section + SECTION_HEAD_BYTES, w->n);
+	w->total = section_total(w->total, w->section);
+	put_bytes(w, w->section, SECTION_HEAD_BYTES + w->n);
 	w->n = 0;
 }
 
@@ -83,7 +81,7 @@ static uint8_t *section_room(struct snapshot_writer *w, enum section_kind kind, 
 	if (kind != w->kind || w->n + n > SECTION_BYTES)
 		close_section(w);
 	w->kind = kind;
-	return w->section + HEAD_BYTES + w->n;
+	return w->section + SECTION_HEAD_BYTES + w->n;
 }
 
 static void write_header(struct snapshot_writer *w, const struct snapshot_of *of)

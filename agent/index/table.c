@@ -241,7 +241,7 @@ const char *table_check(struct index *ix, uint64_t n_nodes)
 		for (hop = 0; hop < HOPS && bucket_of(ix, hash, hop) != &ix->buckets[i / ENTRIES]; hop++)
 			;
 		if (hop == HOPS)
-			bad = "an entry is in a bucket where nobody looks for it";
+			bad = "an entry is in none of the buckets of its hash";
 		for (k = 0; k < hop && hop < HOPS; k++)
 			passed[bucket_of(ix, hash, k) - ix->buckets]++;
 	}

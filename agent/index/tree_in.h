@@ -195,8 +195,10 @@ struct held_end {
 	uint32_t tick;
 };
 
-/* Let the server hold all <n> pages. Call it for the last used end first. Returns false if there is
- * no room without an eviction. */
-bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h);
+/* Let the server hold all <n> pages, and write to <end> where they end. A load of a snapshot calls
+ * it for the last used end first. Returns false if there is no room without an eviction. */
+struct index_place;
+bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h,
+    struct index_place *end);
 
 #endif

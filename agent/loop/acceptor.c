@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/loop/acceptor_in.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 
 static void pause_accepting(struct acceptor *a, double seconds)
 {

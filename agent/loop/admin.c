@@ -12,9 +12,11 @@
 #include "agent/base/mem.h"
 #include "agent/loop/admin_in.h"
 #include "agent/loop/compare_page_in.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/decisions_page_in.h"
 #include "agent/loop/http.h"
+#include "agent/loop/share_in.h"
+#include "agent/loop/snapshot_page_in.h"
 #include "agent/loop/wrong_protocol_in.h"
 #include "agent/os/clock.h"
 
@@ -34,6 +36,7 @@ struct admin_conn {
 	struct buf body;
 	struct list working;		/* link in the pages of <ad> if <page> is not NULL */
 	struct decisions_page *page;	/* writes to <body>; NULL: none */
+	struct snapshot_page *snapshot;	/* the same, while the peer reads; NULL: none */
 	const char *type;
 	bool head_only;
 	bool all_sent;			/* all sent; waiting for the peer to close */
@@ -50,6 +53,15 @@ static void page_end(struct admin_conn *c)
 	c->page = NULL;
 }
 
+static void snapshot_end(struct admin_conn *c)
+{
+	if (c->snapshot == NULL)
+		return;
+	snapshot_page_free(c->snapshot);
+	c->snapshot = NULL;
+	c->ad->snapshots--;
+}
+
 static void conn_free(struct admin_conn *c)
 {
 	ev_io_stop(c->ad->loop, &c->io);
@@ -57,6 +69,7 @@ static void conn_free(struct admin_conn *c)
 	list_remove(&c->link);
 	c->ad->n_conns--;
 	page_end(c);
+	snapshot_end(c);
 	buf_free(&c->body);
 	mem_wipe(c->request, sizeof(c->request));
 	mem_free(c);
@@ -64,12 +77,21 @@ static void conn_free(struct admin_conn *c)
 
 /* ---- answers ---------------------------------------------------------------------------- */
 
-static int64_t wall_ms(void)
+/* One at a time, because each takes memory by the size of the index. */
+static int begin_snapshot(struct admin_conn *c, struct span query)
 {
-	struct timespec ts;
+	struct agent *a = c->ad->agent;
+	int status = 503;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	if (c->ad->snapshots == 0)
+		status = snapshot_page_begin(
+		    &c->snapshot, &a->sibling, a->route, query, agent_msec(a), &c->body);
+	if (status == 200)
+		c->ad->snapshots++;
+	else
+		page_addf(&c->body, "%s\n", status == 404 ? "not served: share.serve_snapshot" :
+			  status == 403 ? "another key" : "busy");
+	return status;
 }
 
 /* Write the answer to <r>. Returns its status, or 0 if it is a page that was begun. */
@@ -90,18 +112,24 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		return 200;
 	}
 	if (span_eq(path, SPAN("/ready"))) {
-		page_addf(&c->body, ready ? "ready\n" : "not ready: starting or draining\n");
-		return ready ? 200 : 503;
+		bool warm = (ad->agent->share == NULL || share_ready(ad->agent->share)) &&
+			    sibling_ready(&ad->agent->sibling);
+
+		page_addf(&c->body, !ready ? "not ready: starting or draining\n" : warm ? "ready\n" :
+			  "not ready: waiting for the state of the fleet (share.ready)\n");
+		return ready && warm ? 200 : 503;
 	}
 	if (span_eq(path, SPAN("/decisions"))) {
 		status = decisions_page_begin(&c->page, ad->agent->route, r->query,
-		    ad->agent->feed_token.n > 0, agent_msec(ad->agent), wall_ms(), &c->body, &c->type);
+		    ad->agent->feed_token.n > 0, agent_msec(ad->agent), clock_wall_ms(), &c->body, &c->type);
 		return status == 200 ? 0 : status;
 	}
 	if (span_eq(path, SPAN("/compare"))) {
 		compare_page_write(ad->agent->route, &c->body);
 		return c->body.failed ? 500 : 200;
 	}
+	if (span_eq(path, SPAN("/snapshot")))
+		return begin_snapshot(c, r->query);
 	page_addf(&c->body, "not found; pages: /metrics, /decisions, /compare, /live and /ready\n");
 	return 404;
 }
@@ -118,7 +146,8 @@ static void finish_head(struct admin_conn *c, int status)
 		page_addf(body, "the page is larger than its limit, or memory is short\n");
 	}
 	count_add(status == 200 ? &c->ad->count.requests : &c->ad->count.refused, 1);
-	c->head_n = http_head(c->head, status, c->type, body->n);
+	c->head_n = c->snapshot != NULL ? http_head_endless(c->head, "application/octet-stream") :
+					  http_head(c->head, status, c->type, body->n);
 	if (c->head_only)
 		buf_free(body);
 }
@@ -148,6 +177,23 @@ static void watch_conn(struct admin_conn *c, int events)
 	ev_io_start(c->ad->loop, &c->io);
 }
 
+/* Make the next part of a snapshot. Each part has a time limit of its own. Returns false if there
+ * is none. */
+static bool next_part(struct admin_conn *c)
+{
+	int rc = c->snapshot != NULL && !c->head_only ? snapshot_page_step(c->snapshot) : 0;
+
+	if (rc == 1) {
+		c->head_n = c->sent = 0;
+		c->since = clock_msec();
+		list_remove(&c->link);
+		list_append(&c->ad->conns, &c->link);
+		return true;
+	}
+	snapshot_end(c);
+	return false;
+}
+
 static void conn_write(struct admin_conn *c)
 {
 	size_t head = c->sent < c->head_n ? c->head_n - c->sent : 0;
@@ -164,7 +210,7 @@ static void conn_write(struct admin_conn *c)
 	}
 	if (n > 0)
 		c->sent += (size_t)n;
-	if (c->sent < c->head_n + c->body.n) {
+	if (c->sent < c->head_n + c->body.n || next_part(c)) {
 		watch_conn(c, EV_WRITE);
 		return;
 	}

@@ -25,6 +25,7 @@ struct admin {
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list conns;		/* oldest first */
 	unsigned n_conns;
+	unsigned snapshots;		/* being sent */
 	struct list pages;		/* connections whose page is being written; they take turns */
 	ev_prepare turn_end;
 	ev_idle idle;			/* active while there are such pages */

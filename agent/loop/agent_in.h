@@ -7,6 +7,7 @@
 #include "agent/loop/log_in.h"
 #include "agent/loop/models.h"
 #include "agent/loop/recfile_in.h"
+#include "agent/loop/sibling_in.h"
 #include "agent/loop/snapfile_in.h"
 #include "agent/os/addr.h"
 #include "agent/os/clock.h"
@@ -40,6 +41,7 @@ struct listeners {
 
 struct worker;
 struct kvsub;
+struct share;
 
 struct agent {
 	struct route *route;
@@ -60,6 +62,8 @@ struct agent {
 	struct recfile recfile;
 	struct models models;	/* changed by the main thread */
 	struct kvsub *kvsub;	/* NULL: no engine publishes events */
+	struct share *share;	/* NULL: no store */
+	struct sibling_reader sibling;
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;
 	bool by_messages;	/* the core's time is <message_clock> */

@@ -1,4 +1,6 @@
 /* Collects the TCP ports of the peers that a configuration connects to. */
+#include <stdlib.h>
+
 #include "agent/loop/connect_ports_in.h"
 #include "agent/loop/engine_list.h"
 #include "agent/route/sources.h"
@@ -20,6 +22,16 @@ static void add_peer_port(struct connect_ports *out, const char *text)
 		return;
 	connect_ports_add(out, ntohs(t.to.a.sa.sa_family == AF_INET6 ? t.to.a.in6.sin6_port :
 				     t.to.a.in.sin_port));
+}
+
+/* The host may be a name. */
+static void add_store_port(struct connect_ports *out, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+
+	out->any = true;
+	if (strncmp(text, "unix@", 5) != 0 && colon != NULL)
+		connect_ports_add(out, (uint16_t)strtoul(colon + 1, NULL, 10));
 }
 
 /* The number of ranks may be known from the engine only. */
@@ -44,6 +56,10 @@ void connect_ports_of(const struct loop_opts *o, struct connect_ports *out)
 	memset(out, 0, sizeof(*out));
 	for (unsigned i = 0; i < LISTEN_MAX && o->stats[i][0] != '\0'; i++)
 		add_peer_port(out, o->stats[i]);
+	for (unsigned i = 0; i < LISTEN_MAX && o->share.snapshot_from[i][0] != '\0'; i++)
+		add_store_port(out, o->share.snapshot_from[i]);
+	for (unsigned i = 0; i < STORE_SERVERS_MAX && o->share.servers[i][0] != '\0'; i++)
+		add_store_port(out, o->share.servers[i]);
 	for (size_t i = 0; i < o->n_engines; i++) {
 		const struct engine_events_opts *v = &o->engines[i].events;
 

@@ -177,6 +177,8 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
 		put_string(p->t, "truth", truth_text((enum truth)c->truth));
+		if (c->cause != CAUSE_NONE)
+			put_string(p->t, "truth_cause", truth_cause_text((enum truth_cause)c->cause));
 		put_seconds(p->t, "compute_s", c->compute_s);
 		if (c->shared_s > 0)
 			put_seconds(p->t, "shared_s", c->shared_s);

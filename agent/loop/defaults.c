@@ -5,10 +5,22 @@
 #include "agent/loop/engine_list.h"
 #include "agent/loop/kvsub_in.h"
 #include "agent/loop/recfile_in.h"
+#include "agent/loop/share.h"
 
 static void set_text(char *to, size_t cap, const char *text)
 {
 	snprintf(to, cap, "%s", text);
+}
+
+static void share_defaults(struct share_opts *o)
+{
+	set_text(o->fleet, sizeof(o->fleet), "kvroute");
+	o->max_bytes = 16u << 20;
+	o->stream_entries = 65536;
+	o->snapshot_every_ms = 300000;
+	o->warm_timeout_ms = 10000;
+	o->timeout_ms = 1000;
+	o->snapshot_from_every_ms = 60000;
 }
 
 void loop_defaults(struct loop_opts *o)
@@ -38,6 +50,7 @@ void loop_defaults(struct loop_opts *o)
 	o->log_level = LOG_INFO;
 	o->stats_interval_ms = o->engine_interval_ms = 500;
 	o->stats_timeout_ms = o->engine_timeout_ms = 1000;
+	share_defaults(&o->share);
 }
 
 void loop_opts_free(struct loop_opts *o)
@@ -75,5 +88,5 @@ uint64_t loop_budget(const struct loop_opts *o)
 {
 	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES +
 	    (uint64_t)o->max_feeds * FEED_BYTES + loop_peers_most(o) * POLL_BYTES +
-	    recfile_budget(o) + (kvsub_wanted(o) ? KVSUB_BUDGET : 0);
+	    recfile_budget(o) + (kvsub_wanted(o) ? KVSUB_BUDGET : 0) + share_budget(o);
 }

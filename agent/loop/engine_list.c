@@ -148,6 +148,8 @@ static bool fill_auto(struct engine_opts *e, const struct server_info *i)
 		return false;
 	if (v->replay[0] == '\0' && i->replay_port > 0)
 		endpoint_beside(v->replay, e, i->replay_port);
+	if (e->load[0] == '\0' && i->load_port > 0)
+		endpoint_beside(e->load, e, i->load_port);
 	if (v->topic[0] == '\0')
 		memcpy(v->topic, i->topic, sizeof(i->topic));
 	if (v->ranks == 0)
@@ -166,6 +168,7 @@ static bool ports_exist(const char *endpoint, uint32_t ranks)
 bool engine_events_fill(struct engine_opts *e, const struct engine_told *told)
 {
 	struct engine_events_opts *v = &e->events;
+	bool load_given = e->load[0] != '\0';
 
 	if (v->endpoint[0] == '\0')
 		return false;
@@ -178,6 +181,8 @@ bool engine_events_fill(struct engine_opts *e, const struct engine_told *told)
 	}
 	if (v->ranks == 0)
 		v->ranks = 1;
+	if (!load_given && !ports_exist(e->load, v->ranks))
+		e->load[0] = '\0';
 	return ports_exist(v->endpoint, v->ranks) && ports_exist(v->replay, v->ranks) &&
 	       ports_exist(e->load, v->ranks);
 }

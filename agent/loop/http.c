@@ -10,6 +10,7 @@ static const char *status_reason(int status)
 	switch (status) {
 	case 200: return "OK";
 	case 400: return "Bad Request";
+	case 403: return "Forbidden";
 	case 404: return "Not Found";
 	case 405: return "Method Not Allowed";
 	case 431: return "Request Header Fields Too Large";
@@ -102,4 +103,10 @@ size_t http_head(char *out, int status, const char *type, size_t length)
 			 status == 405 ? "Allow: GET, HEAD\r\n" : "");
 
 	return n < 0 ? 0 : n < HTTP_HEAD_MAX ? (size_t)n : HTTP_HEAD_MAX - 1;
+}
+
+size_t http_head_endless(char *out, const char *type)
+{
+	return (size_t)snprintf(out, HTTP_HEAD_MAX,
+	    "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nConnection: close\r\n\r\n", type);
 }

@@ -23,4 +23,7 @@ int http_parse(const char *p, size_t n, struct http_request *r);
 #define HTTP_HEAD_MAX	256
 size_t http_head(char *out, int status, const char *type, size_t length);
 
+/* The same for a body that ends with the connection. */
+size_t http_head_endless(char *out, const char *type);
+
 #endif

@@ -22,7 +22,7 @@
 /* Kinds with a rate limit of their own. LOG_LIFE (start, reload, end) has none. */
 enum log_kind {
 	LOG_LIFE, LOG_ACCEPT, LOG_FULL, LOG_FRAME, LOG_FRAME_SIZE, LOG_PEER, LOG_TIMEOUT, LOG_MEMORY,
-	LOG_FEED, LOG_POLL, LOG_EVENTS, LOG_ADMIN, LOG_OVERLOAD, LOG_KINDS
+	LOG_FEED, LOG_POLL, LOG_EVENTS, LOG_SHARE, LOG_ADMIN, LOG_OVERLOAD, LOG_KINDS
 };
 
 /* A token bucket of LOG_BURST lines, refilled by one every LOG_EVERY_MS. A patient one holds one

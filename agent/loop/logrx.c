@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/logrx_in.h"
 #include "agent/loop/wrong_protocol_in.h"
 #include "agent/os/clock.h"

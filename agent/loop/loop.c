@@ -19,6 +19,7 @@
 #include "agent/loop/kvsub_in.h"
 #include "agent/loop/listen_warnings.h"
 #include "agent/loop/reload_in.h"
+#include "agent/loop/share_in.h"
 #include "agent/loop/worker_in.h"
 #include "agent/os/clock.h"
 #include "agent/os/key_file.h"
@@ -190,6 +191,8 @@ static int start_threads(struct agent *a, struct background *bg, struct err *e)
 		route_without_feed(a->route);
 	if (a->kvsub != NULL && kvsub_start(a->kvsub, e) != 0)
 		return -1;
+	if ((a->share != NULL && share_start(a->share, e) != 0) || sibling_start(&a->sibling, e) != 0)
+		return -1;
 	if (background_start(bg, e) != 0 || snapfile_start(&a->snapfile, e) != 0 ||
 	    recfile_start(&a->recfile, e) != 0)
 		return -1;
@@ -249,6 +252,8 @@ static void stop_threads(struct agent *a, struct background *bg)
 		worker_join(a->worker[i]);
 	background_stop(bg);
 	kvsub_stop(a->kvsub);
+	share_stop(a->share);
+	sibling_stop(&a->sibling);
 	snapfile_stop(&a->snapfile);
 	recfile_stop(&a->recfile);
 }
@@ -262,6 +267,7 @@ static void agent_fini(struct agent *a, struct background *bg)
 	for (i = 0; i < a->n_workers; i++)
 		worker_free(a->worker[i]);
 	route_free(a->route);
+	share_free(a->share);
 	close_list(&a->spop, &a->opener);
 	close_list(&a->log_tcp, &a->opener);
 	close_list(&a->log_udp, &a->opener);
@@ -350,7 +356,7 @@ static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint64_t have = process_raise_fds();
 	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers_most(o) + FDS_BESIDE +
-			kvsub_fds(o);
+			kvsub_fds(o) + share_fds(o);
 	unsigned least = fds_least(o);
 	struct log_line ln;
 
@@ -426,6 +432,12 @@ static int make_kvsub(
 	return !kvsub_wanted(o) || (a->kvsub = kvsub_new(a, o, key, e)) != NULL ? 0 : -1;
 }
 
+static int make_share(
+    struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	return !share_wanted(o) || (a->share = share_new(a, o, e)) != NULL ? 0 : -1;
+}
+
 static int make_all(struct agent *a, const struct loop_opts *o, const struct route_opts *ro,
     const struct hash_key *key, bool kept, struct background **bg, struct err *e)
 {
@@ -433,6 +445,8 @@ static int make_all(struct agent *a, const struct loop_opts *o, const struct rou
 	int rc = -1;
 
 	if (agent_load_models(a, o, ro, &own, e) == 0 && make_route(a, &own, key, e) == 0 &&
+	    (a->share == NULL || share_attach(a->share, &own, key, kept, e) == 0) &&
+	    sibling_open(&a->sibling, a, o, &own, key, kept, e) == 0 &&
 	    restore_snapshot(a, o, kept, e) == 0 &&
 	    recfile_open(&a->recfile, o, a->route, key, &a->log, e) == 0 &&
 	    make_workers(a, thread_count(o), e) == 0 && make_kvsub(a, o, key, e) == 0 &&
@@ -448,7 +462,8 @@ static int start_agent(struct agent *a, const struct loop_opts *o, const struct 
 	struct hash_key key;
 	int rc = -1;
 
-	if (bind_and_read_secrets(a, o, &key, kept, e) == 0 && confine_user(a, o, e) == 0)
+	if (bind_and_read_secrets(a, o, &key, kept, e) == 0 && make_share(a, o, e) == 0 &&
+	    confine_user(a, o, e) == 0)
 		rc = make_all(a, o, ro, &key, *kept, bg, e);
 	mem_wipe(&key, sizeof(key));
 	return rc;

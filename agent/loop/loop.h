@@ -28,6 +28,7 @@ struct engine_events_opts {
 	char replay[ENGINE_URL_MAX + 1];	/* its replay socket; "": none */
 	char topic[64];				/* prefix of the topics to take; default "": all */
 	uint32_t ranks;				/* of data parallelism: rank r has port + r; 0: 1, or as the engine says */
+	msec expire_ms;				/* of blocks that are not on the device; 0: removals are reported */
 };
 
 /* An engine whose metrics are polled, or whose events are read. */
@@ -36,6 +37,35 @@ struct engine_opts {
 	char metrics[ENGINE_URL_MAX + 1];	/* address: engine_url.h; "": not polled */
 	struct engine_events_opts events;
 	char load[ENGINE_URL_MAX + 1];	/* its load socket, rank 0: "tcp://10.0.0.7:5570"; "": none */
+};
+
+#define STORE_SERVERS_MAX	16	/* of one store */
+#define STORE_PARTS_MAX		64
+#define FLEET_NAME_MAX		63
+
+enum share_ready { SHARE_READY_WARM, SHARE_READY_ALWAYS };
+
+/* The store, Valkey or Redis, that the agents of a fleet share their state through. */
+struct share_opts {
+	char servers[STORE_SERVERS_MAX][ADDR_MAX];	/* "10.0.0.5:6379", "redis:6379"; none: no sharing */
+	bool cluster;				/* the servers are a cluster, not a primary and replicas */
+	char fleet[FLEET_NAME_MAX + 1];		/* in the names of all keys; default kvroute */
+	char user[NAME_CHARS_MAX];		/* of an ACL; default "": the default user */
+	char password_file[PATH_CHARS_MAX];	/* default "": no password */
+	bool tls;
+	char tls_ca[PATH_CHARS_MAX];		/* default "": those that the system trusts */
+	char tls_cert[PATH_CHARS_MAX], tls_key[PATH_CHARS_MAX];	/* of the agent; default "": none */
+	uint32_t parts;				/* streams; 0: 1, or 8 in a cluster */
+	size_t max_bytes;			/* of what waits to be sent; default 16 MiB */
+	uint64_t stream_entries;		/* kept by the store in each part, about; default 65536 */
+	msec snapshot_every_ms;			/* default 300000; 0: only if an agent starts */
+	enum share_ready ready;			/* default WARM */
+	msec warm_timeout_ms;			/* default 10000 */
+	msec timeout_ms;			/* longest wait for an answer; default 1000 */
+	/* without a store: */
+	bool serve_snapshot;			/* to siblings, by the metrics listener */
+	char snapshot_from[LISTEN_MAX][ADDR_MAX];	/* metrics listeners of siblings; default none */
+	msec snapshot_from_every_ms;		/* default 60000 */
 };
 
 /* Options of the agent. Addresses: "127.0.0.1:9400", "[::1]:9400", "unix@/run/kvroute/spop.sock";
@@ -76,6 +106,7 @@ struct loop_opts {
 	struct engine_opts engine_default;	/* empty */
 	struct engine_opts *engines;
 	size_t n_engines;
+	struct share_opts share;
 	bool no_sandbox;			/* for debugging; not a key of the configuration */
 };
 

@@ -2,7 +2,7 @@
  * listeners are in this file. */
 #include <stdio.h>
 
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/metrics_in.h"
 #include "agent/loop/worker_in.h"
 #include "agent/os/clock.h"
@@ -274,6 +274,20 @@ static void write_snapshot(struct buf *t, const struct snapfile *s)
 		    (double)(clock_msec() - at) / 1000);
 }
 
+static void write_sibling(struct buf *t, const struct sibling_reader *s)
+{
+	if (s->n == 0)
+		return;
+	metric_family(t, "sibling_snapshots_total", COUNTER,
+	    "Snapshots of siblings (share.snapshot_from): loaded, or failed to be.");
+	metric_sample(t, "sibling_snapshots_total", "result=\"loaded\"",
+	    __atomic_load_n(&s->loaded, __ATOMIC_RELAXED));
+	metric_sample(t, "sibling_snapshots_total", "result=\"failed\"",
+	    __atomic_load_n(&s->failed, __ATOMIC_RELAXED));
+	metric_single(t, "sibling_snapshot_bytes", GAUGE, "Size of the last one that was loaded.",
+	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
+}
+
 static void write_record(struct buf *t, const struct recfile *f)
 {
 	if (f->queue == NULL)
@@ -330,12 +344,14 @@ void metrics_write(const struct metrics_from *from, struct buf *t)
 	write_sandbox(t, &from->agent->sandbox);
 	write_refused(t, from->agent->refused);
 	write_snapshot(t, &from->agent->snapfile);
+	write_sibling(t, &from->agent->sibling);
 	write_record(t, &from->agent->recfile);
 	write_models(t, &from->agent->models);
 	metrics_write_core(t, from->agent->route);
 	metrics_write_servers(t, from->agent);
 	metrics_write_sources(t, from->agent);
 	metrics_write_kvsub(t, from->agent);
+	metrics_write_share(t, from->agent);
 	metrics_write_pools(t, from->agent->route);
 	write_threads(t, from->agent);
 	METRIC_TABLE(t, logrx_rows, from->logrx);

@@ -25,6 +25,7 @@ void metrics_write_core(struct buf *t, struct route *r);
 void metrics_write_servers(struct buf *t, const struct agent *a);
 void metrics_write_sources(struct buf *t, const struct agent *a);
 void metrics_write_kvsub(struct buf *t, const struct agent *a);
+void metrics_write_share(struct buf *t, const struct agent *a);
 void metrics_write_pools(struct buf *t, struct route *r);	/* also models and compared rules */
 
 #endif

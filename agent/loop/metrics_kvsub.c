@@ -4,9 +4,9 @@
 
 static const struct metric_column columns[] = {
 	{ "events_state", GAUGE,
-		"Stream of events: 0 not connected, or nothing came yet; 1 complete (synced); 2 batches are "
-		"missing (gap); 3 they are sent again (replaying); 4 some are lost (degraded). Of several "
-		"ranks the worst: 0, 4, 3, 2, 1." },
+		"Stream of events: 0 not connected; 1 complete (synced); 2 batches are missing (gap); 3 they "
+		"are sent again (replaying); 4 some are lost (degraded); 5 connected, and nothing came since "
+		"(waiting). Of several ranks the worst: 0, 5, 4, 3, 2, 1." },
 	{ "events_ranks_synced", GAUGE, "Ranks whose stream is complete." },
 	{ "events_lag_seconds", GAUGE,
 		"Age of the newest batch when it was applied, by the clocks of engine and agent." },
@@ -27,6 +27,15 @@ static const struct metric_column columns[] = {
 	{ "events_connections_ended_total", COUNTER,
 		"Connections ended because too many bytes of them waited in memory." },
 	{ "events_received_bytes_total", COUNTER, "Bytes of messages received." },
+	{ "events_unanswered_replays_total", COUNTER,
+		"Times that missing batches were asked for and nothing came." },
+	{ "events_silent", GAUGE,
+		"1: a request with new blocks was sent to the server 30 seconds ago, and no event came since." },
+	{ "events_size_differs", GAUGE,
+		"1: its blocks are not of the size in models.block_size, or prompts cannot be divided so." },
+	{ "events_slices_total", COUNTER,
+		"Times that the rest of a batch was left for a later turn, so that others come first." },
+	{ "events_turn_work_max", GAUGE, "Most blocks and events of a rank that one turn has applied." },
 	{ "engine_load_messages_total", COUNTER, "Messages of its load socket (engines.load)." },
 	{ "engine_load_bad_messages_total", COUNTER, "Messages of its load socket that are no load." },
 };
@@ -38,7 +47,9 @@ static void add_source(void *arg, const struct event_source *who, const struct k
 		f->worst, f->synced, f->lag_s, (double)f->batches, (double)f->gaps, (double)f->replays,
 		(double)f->replayed, (double)f->lost, (double)f->restarts, (double)f->resets,
 		(double)f->undecoded, (double)f->bad_frames, (double)f->held, (double)f->connected,
-		(double)f->ended, (double)f->bytes, (double)f->loads, (double)f->bad_loads,
+		(double)f->ended, (double)f->bytes, (double)f->unanswered, f->silent, f->sizes,
+		(double)f->slices, (double)f->turn_work,
+		(double)f->loads, (double)f->bad_loads,
 	};
 
 	_Static_assert(sizeof(values) / sizeof(values[0]) == sizeof(columns) / sizeof(columns[0]) &&

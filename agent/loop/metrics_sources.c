@@ -11,7 +11,8 @@ static const struct metric_column source_columns[] = {
 	{ "events_ranks_trusted", GAUGE,
 		"Of these, ranks whose events are complete enough for decisions." },
 	{ "events_from_start", GAUGE,
-		"1: no event since the engine was started or cleared its cache is missing." },
+		"1: no event since the engine was started or cleared its cache is missing, and no block had "
+		"no room." },
 	{ "events_block_size_tokens", GAUGE, "Tokens of a block, by its events; 0: none stored yet." },
 	{ "events_blocks", GAUGE, "Blocks that the engine holds by its events, in all tiers." },
 	{ "events_stored_blocks_total", COUNTER, "Blocks stored; each copy counts." },
@@ -60,6 +61,8 @@ static const struct metric_row index_rows[] = {
 	    "Orphans dropped for lack of room." },
 	{ "events_evicted_records_total", "", COUNTER, E(evicted),
 	    "Records evicted for lack of room or above a capacity." },
+	{ "events_expired_records_total", "", COUNTER, E(expired),
+	    "Records that engines.events.expire has ended." },
 	{ "events_unknown_blocks_total", "", COUNTER, E(unknown),
 	    "Blocks removed, or stored without tokens, that were not known." },
 	{ "events_odd_blocks_total", "", COUNTER, E(odd),

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/metrics_text_in.h"
 
 #define VIEW_TEXT_MAX	(2u << 20)	/* labels of all instances */

@@ -43,7 +43,7 @@ void metric_table(struct buf *t, const struct metric_row *rows, size_t n, const 
 
 /* ---- metrics with a label per instance -------------------------------------------------- */
 
-enum { METRIC_VIEW_VALUES = 18 };
+enum { METRIC_VIEW_VALUES = 24 };
 
 /* The values of one instance, one for each column. */
 struct metric_view {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/poll_engine_in.h"
 #include "agent/os/clock.h"
 
@@ -86,6 +86,7 @@ static void log_info(struct engine_poll *e, bool told)
 		log_int(&ln, "replay_port", i->replay_port);
 		log_int(&ln, "ranks", i->ranks);
 		log_int(&ln, "block_size", i->block_size);
+		log_int(&ln, "load_port", i->load_port);
 	} else {
 		log_int(&ln, "status", e->http.status);
 		log_text(&ln, "effect", "its events are not read");

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/poll_engine_in.h"
 #include "agent/os/clock.h"
 

@@ -9,7 +9,7 @@
 #ifndef KVROUTE_LOOP_SOCK_CONN_IN_H
 #define KVROUTE_LOOP_SOCK_CONN_IN_H
 
-#include "agent/loop/count_in.h"
+#include "agent/base/count.h"
 #include "agent/loop/sock_in.h"
 #include "agent/os/clock.h"
 

@@ -189,7 +189,7 @@ struct candidate {
 	uint64_t last_pick;	/* number of the pick at which it was picked last: for ties */
 	/* for the caller: */
 	uint32_t depth;		/* expected pages of what was seen */
-	uint8_t truth;		/* by which knowledge */
+	uint8_t truth, cause;	/* by which knowledge, and why not by its events alone */
 	int16_t rank;		/* with that part of the prompt; -1: unknown */
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */

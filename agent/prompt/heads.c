@@ -13,58 +13,12 @@
  * finding touch at most log2(messages) openings, which costs about two hashes of the message
  * pages. One mutex guards everything. Tables are allocated once, in proportion to the budget.
  * The budget counts heap bytes with the allocator's own. */
-#include <pthread.h>
-
-#include "agent/base/list.h"
 #include "agent/base/mem.h"
-#include "agent/prompt/heads.h"
+#include "agent/prompt/heads_in.h"
 
 #define MIN_BYTES	65536u
 #define BYTES_AN_OPENING	128u	/* budget per bucket of the table of openings; one takes 64 */
 #define BYTES_A_HEAD		1024u	/* the same for the other two tables */
-#define DEPTHS_MAX		32u	/* powers of two below 2^32 */
-
-struct entry {			/* of a table: the first member of each struct stored in one */
-	struct entry *next;
-	uint64_t key;
-};
-
-struct table {
-	struct entry **bucket;
-	size_t n;		/* a power of two */
-};
-
-struct tenant {
-	struct entry in;
-	struct list openings;	/* oldest first */
-	size_t bytes;
-};
-
-struct head {
-	struct entry in;
-	struct tenant *tenant;
-	size_t size;
-	uint32_t n_openings, n_system, n_tools;
-	bool developer;
-	uint16_t n_model, n_lora;
-	page_key pages[];	/* system, tools; then the bytes of model and adapter */
-};
-
-struct opening {
-	struct entry in;
-	struct list all, mine;	/* in heads.openings, in tenant.openings */
-	struct head *head;
-};
-
-struct heads {
-	struct heads_opts opts;
-	const struct hash_key *key;
-	pthread_mutex_t lock;	/* guards everything below */
-	struct table tenants, by_content, by_opening;
-	struct list openings;	/* oldest first */
-	size_t fixed_bytes;	/* of the tables; in st.bytes too */
-	struct heads_stats st;
-};
 
 void heads_defaults(struct heads_opts *o)
 {
@@ -227,20 +181,46 @@ static uint64_t opening_key(const struct heads *h, uint64_t owner, const struct 
 	return hash_pages(h->key, owner, p->messages.p, n);
 }
 
-static size_t head_size(const struct prompt *p)
+static struct parts parts_of(const struct prompt *p)
 {
-	return sizeof(struct head) + ((size_t)p->system.n + p->tools.n) * sizeof(page_key) +
-	       p->model.n + p->lora.n;
+	return (struct parts){
+		.system = p->system.p, .n_system = p->system.n, .tools = p->tools.p, .n_tools = p->tools.n,
+		.model = span_of(p->model.s, p->model.n), .lora = span_of(p->lora.s, p->lora.n),
+		.developer = p->developer,
+	};
+}
+
+size_t head_parts_bytes(const struct parts *x)
+{
+	return ((size_t)x->n_system + x->n_tools) * sizeof(page_key) + x->model.n + x->lora.n;
+}
+
+void head_copy_parts(void *to, const struct parts *x)
+{
+	page_key *pages = to;
+	char *names = (char *)(pages + x->n_system + x->n_tools);
+
+	copy(pages, x->system, x->n_system * sizeof(page_key));
+	copy(pages + x->n_system, x->tools, x->n_tools * sizeof(page_key));
+	copy(names, x->model.p, x->model.n);
+	copy(names + x->model.n, x->lora.p, x->lora.n);
+}
+
+bool head_is_fit(const struct heads *h, const struct parts *x)
+{
+	size_t need = cost_of(sizeof(struct tenant)) + cost_of(sizeof(struct head) + head_parts_bytes(x)) +
+		      DEPTHS_MAX * cost_of(sizeof(struct opening));
+
+	return (uint64_t)x->n_system + x->n_tools <= h->opts.max_head_pages &&
+	       need <= h->opts.max_tenant_bytes && need <= h->opts.max_bytes - h->fixed_bytes;
 }
 
 static bool may_keep(const struct heads *h, const struct prompt *p)
 {
-	size_t need = cost_of(sizeof(struct tenant)) + cost_of(head_size(p)) +
-		      DEPTHS_MAX * cost_of(sizeof(struct opening));
+	struct parts x = parts_of(p);
 
 	return p->json == JSON_DONE && !p->truncated && p->salt.n == 0 && p->messages.n > 0 &&
-	       (uint64_t)p->system.n + p->tools.n <= h->opts.max_head_pages &&
-	       need <= h->opts.max_tenant_bytes && need <= h->opts.max_bytes - h->fixed_bytes;
+	       head_is_fit(h, &x);
 }
 
 static struct tenant *tenant_get(struct heads *h, uint64_t key)
@@ -257,44 +237,44 @@ static struct tenant *tenant_get(struct heads *h, uint64_t key)
 	return t;
 }
 
-/* Return the head of <p>, shared or new, with one more reference; NULL if there is no memory. */
-static struct head *head_get(struct heads *h, struct tenant *t, uint64_t key,
-			     const struct prompt *p)
+/* Return the head <key>, with one more reference. It is made of <x> if it is new; <x> NULL: it must
+ * be known. Returns NULL if it is not, or if there is no memory. */
+static struct head *head_get(
+    struct heads *h, struct tenant *t, uint64_t key, const struct parts *x, bool *made)
 {
 	struct head *hd = table_get(&h->by_content, key);
-	char *names;
 
-	if (hd == NULL) {
-		if ((hd = mem_alloc(head_size(p))) == NULL)
+	*made = hd == NULL && x != NULL;
+	if (*made) {
+		if ((hd = mem_alloc(sizeof(struct head) + head_parts_bytes(x))) == NULL)
 			return NULL;
 		hd->tenant = t;
-		hd->size = head_size(p);
-		hd->n_system = p->system.n;
-		hd->n_tools = p->tools.n;
-		hd->n_model = p->model.n;
-		hd->n_lora = p->lora.n;
-		hd->developer = p->developer;
-		copy(hd->pages, p->system.p, p->system.n * sizeof(page_key));
-		copy(hd->pages + p->system.n, p->tools.p, p->tools.n * sizeof(page_key));
-		names = (char *)(hd->pages + p->system.n + p->tools.n);
-		copy(names, p->model.s, p->model.n);
-		copy(names + p->model.n, p->lora.s, p->lora.n);
+		hd->size = sizeof(struct head) + head_parts_bytes(x);
+		hd->n_system = x->n_system;
+		hd->n_tools = x->n_tools;
+		hd->n_model = (uint16_t)x->model.n;
+		hd->n_lora = (uint16_t)x->lora.n;
+		hd->developer = x->developer;
+		head_copy_parts(hd->pages, x);
 		table_add(&h->by_content, &hd->in, key);
 		charge(h, t, hd->size);
 		h->st.heads++;
 	}
+	if (hd == NULL || hd->tenant != t)
+		return NULL;
 	hd->n_openings++;
 	return hd;
 }
 
-static void opening_set(struct heads *h, uint64_t key, struct head *hd)
+/* Returns true if the opening had no head or another one. */
+static bool opening_set(struct heads *h, uint64_t key, struct head *hd)
 {
 	struct opening *o = table_get(&h->by_opening, key);
 	struct head *old;
 
 	if (o == NULL) {
 		if ((o = mem_alloc(sizeof(*o))) == NULL)
-			return;
+			return false;
 		list_init(&o->all);
 		list_init(&o->mine);
 		table_add(&h->by_opening, &o->in, key);
@@ -302,26 +282,33 @@ static void opening_set(struct heads *h, uint64_t key, struct head *hd)
 		h->st.openings++;
 	}
 	old = o->head;
+	if (old != NULL && old->tenant != hd->tenant)	/* another agent's keys make no sense */
+		return false;
 	o->head = hd;
 	hd->n_openings++;
 	if (old != NULL)
 		head_unref(h, old);
 	opening_touch(h, o);
+	return old != hd;
 }
 
-static void add(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
+void heads_store(struct heads *h, struct news *w, const struct parts *x)
 {
-	uint64_t owner = owner_key(h, tenant, scope, p), n;
-	struct tenant *t = tenant_get(h, hash_mix(h->key, tenant, 0));
+	struct tenant *t = tenant_get(h, w->tenant);
+	uint32_t changed = 0;
 	struct head *hd;
 
-	if (t == NULL)
+	if (t == NULL) {
+		w->n = 0;
 		return;
-	if ((hd = head_get(h, t, content_key(h, owner, p), p)) != NULL) {
-		for (n = 1; n <= p->messages.n; n *= 2)
-			opening_set(h, opening_key(h, owner, p, (uint32_t)n), hd);
+	}
+	if ((hd = head_get(h, t, w->content, x, &w->whole)) != NULL) {
+		for (uint32_t i = 0; i < w->n; i++)
+			if (opening_set(h, w->key[i], hd))
+				w->key[changed++] = w->key[i];
 		head_unref(h, hd);	/* frees it if no opening could be allocated */
 	}
+	w->n = changed;
 	if (list_empty(&t->openings))
 		tenant_free(h, t);
 	else
@@ -330,11 +317,21 @@ static void add(struct heads *h, uint64_t tenant, uint64_t scope, const struct p
 
 void heads_add(struct heads *h, uint64_t tenant, uint64_t scope, const struct prompt *p)
 {
+	uint64_t owner = owner_key(h, tenant, scope, p);
+	struct parts x = parts_of(p);
+	struct news w = { .n = 0 };
+
 	if (!may_keep(h, p))
 		return;
+	w.tenant = hash_mix(h->key, tenant, 0);
+	w.content = content_key(h, owner, p);
+	for (uint64_t n = 1; n <= p->messages.n; n *= 2)
+		w.key[w.n++] = opening_key(h, owner, p, (uint32_t)n);
 	pthread_mutex_lock(&h->lock);
-	add(h, tenant, scope, p);
+	heads_store(h, &w, &x);
 	pthread_mutex_unlock(&h->lock);
+	if (h->tell != NULL && w.n > 0)
+		heads_tell_news(h, &w, &x);
 }
 
 /* ---- find ------------------------------------------------------------------------------------ */

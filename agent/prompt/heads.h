@@ -37,6 +37,18 @@ struct prompt_head *heads_find(struct heads *h, uint64_t tenant, uint64_t scope,
 			       const struct prompt *p);
 void heads_release(struct prompt_head *head);	/* <head> may be NULL */
 
+/* ---- for agents that share ----------------------------------------------------------------- */
+
+/* Call <tell> for each heads_add() that changed something, with bytes for the heads_take() of other
+ * agents with the same key: hashes, and the names of model and adapter. The bytes are valid for the
+ * call; no lock is held. To be called before any thread adds. */
+typedef void heads_tell_fn(void *arg, uint64_t tenant, struct span bytes);
+void heads_tell(struct heads *h, heads_tell_fn *tell, void *arg);
+
+/* Store what another agent has added. A head that it has told before is named only; if that is not
+ * known here, nothing is stored. Returns false if the bytes make no sense. */
+bool heads_take(struct heads *h, struct span bytes);
+
 struct heads_stats {
 	uint64_t bytes, heads, openings, found, missed, evicted;
 };

@@ -207,7 +207,7 @@ uint32_t request_pay_work(struct request *rq, uint64_t had);
 enum request_found request_read_prompt(struct request *rq);
 
 /* Return whether most of the prompt was not seen: then its time to first token teaches nothing,
- * because nobody knows for how many tokens it was. */
+ * because the number of its tokens is unknown. */
 static inline bool request_uncertain(const struct request *rq)
 {
 	return rq->unseen_tokens > rq->tokens;

@@ -9,28 +9,57 @@
  *
  * An adapter stays known once it was named. It leaves the metrics when it has no requests, and then
  * its conversations must not change their space. So an engine can turn other names in its pool into
- * pages of ids; these are in spaces of their own, which does no harm. */
+ * pages of ids; these are in spaces of their own, which does no harm.
+ *
+ * Events name adapters as well, and there a name says which blocks are its own. That is believed of
+ * the blocks of the engine that names it; what others of its pool hold of such a prompt is as
+ * requests taught. */
 #include "agent/route/job_in.h"
 
 #define BASE_MANY	UINT16_MAX
 
-static uint64_t adapter_key(const struct route *r, struct span pool, struct span name)
+enum { BY_METRICS = 24, BY_EVENTS };
+
+static uint64_t adapter_key(
+    const struct route *r, uint64_t by, struct span pool, struct span name)
 {
-	return hash_mix_span(&r->key, hash_mix_span(&r->key, 24, pool), name) | 1;
+	return hash_mix_span(&r->key, hash_mix_span(&r->key, by, pool), name) | 1;
+}
+
+static void note(struct route *r, uint64_t key)
+{
+	__atomic_store_n(&r->adapters[key / 2 % ADAPTERS_NOTED], key, __ATOMIC_RELAXED);
+}
+
+static bool is_noted(const struct route *r, uint64_t key)
+{
+	return __atomic_load_n(&r->adapters[key / 2 % ADAPTERS_NOTED], __ATOMIC_RELAXED) == key;
 }
 
 void adapter_note(struct route *r, struct span pool, struct span name)
 {
-	uint64_t key = adapter_key(r, pool, name);
-
-	__atomic_store_n(&r->adapters[key / 2 % ADAPTERS_NOTED], key, __ATOMIC_RELAXED);
+	note(r, adapter_key(r, BY_METRICS, pool, name));
 }
 
-static bool is_noted(const struct route *r, struct span pool, struct span name)
+void adapter_note_event(struct route *r, struct source *s, struct span name)
 {
-	uint64_t key = adapter_key(r, pool, name);
+	uint64_t key = adapter_key(r, BY_EVENTS, span_str(s->pool), name);
 
-	return __atomic_load_n(&r->adapters[key / 2 % ADAPTERS_NOTED], __ATOMIC_RELAXED) == key;
+	note(r, key);
+	s->named[key / 2 % SOURCE_ADAPTERS] = (uint32_t)(key >> 32) | 1;
+	s->adapters = true;
+}
+
+bool adapter_is_reported(const struct route *r, struct span pool, struct span name)
+{
+	return is_noted(r, adapter_key(r, BY_EVENTS, pool, name));
+}
+
+bool adapter_is_reported_by(const struct route *r, const struct source *s, struct span name)
+{
+	uint64_t key = adapter_key(r, BY_EVENTS, span_str(s->pool), name);
+
+	return s->named[key / 2 % SOURCE_ADAPTERS] == ((uint32_t)(key >> 32) | 1);
 }
 
 /* Return 1 + the index of the only model with a tokenizer; 0 if there is none; BASE_MANY. */
@@ -66,7 +95,7 @@ const struct model_opts *adapter_base(void *route, struct span pool, struct span
 
 	if (name.n == 0 ||
 	    model_options_of(&r->requests.opts.models, name) != &o->model_default ||
-	    !is_noted(r, pool, name))
+	    !is_noted(r, adapter_key(r, BY_METRICS, pool, name)))
 		return NULL;
 	pthread_mutex_lock(&r->lock);
 	if ((p = fleet_find(&r->fleet, pool)) != NULL)

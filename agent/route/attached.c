@@ -137,7 +137,7 @@ static void note_unnamed(struct problem_pool *pp, const struct pool *p, const st
 	if (!is_server(f->server) || p->loaded == 0)
 		return;
 	s = pool_find(p, f->server, SIZE_MAX);
-	if (s == NULL || s->seen == 0)
+	if (s == NULL || (s->seen == 0 && s->told == 0))
 		problems_bad(pp, PROBLEM_SERVER_UNNAMED, f->server, SPAN(""), 0);
 }
 

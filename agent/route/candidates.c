@@ -157,7 +157,7 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 	hold_backups(r, j);
 }
 
-/* Return the pages that requests taught. Those of answers, which nobody compared, go to <grown>. */
+/* Return the pages that requests taught. <grown>: those of answers, whose keys are not compared. */
 static uint32_t tree_depth(
     const struct route *r, const struct job *j, const struct server *s, uint32_t *grown)
 {
@@ -221,6 +221,7 @@ static void set_depth(
 	    ? depth
 	    : (uint32_t)(c->cached / j->rq.page_tokens);
 	c->truth = (uint8_t)x->truth;
+	c->cause = (uint8_t)x->cause;
 	c->rank = (int16_t)x->rank;
 	take_credit(j, x, c);
 }

@@ -32,7 +32,7 @@ struct decision_server {
 
 struct decision_candidate {
 	struct decision_server server;
-	uint8_t truth;				/* enum truth: truth.h */
+	uint8_t truth, cause;			/* enum truth, enum truth_cause: truth.h */
 	uint32_t load, penalty, cached;		/* requests; tokens */
 	/* <shared_s> is part of <compute_s> */
 	float wait_s, compute_s, shared_s, load_s, kv_s, adapter_s, cost_s;

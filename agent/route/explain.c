@@ -54,8 +54,9 @@ static void put_candidates(const struct job *j, struct decision *x)
 		double compute_s = c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
 
 		x->candidate[i] = (struct decision_candidate){
-			.server = server_of(c), .truth = c->truth, .load = c->load, .penalty = c->penalty,
-			.cached = clamp32(c->cached), .wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
+			.server = server_of(c), .truth = c->truth, .cause = c->cause, .load = c->load,
+			.penalty = c->penalty, .cached = clamp32(c->cached),
+			.wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
 			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s, .load_s = (float)c->load_s,
 			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
 		};

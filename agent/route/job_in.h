@@ -18,6 +18,7 @@ struct job {
 	bool described;			/* <asks> is set */
 	bool isolated;			/* it must not learn from events what others have sent */
 	bool reported;			/* scratch->reported is of this prompt */
+	bool reported_adapter;		/* its model is an adapter by events only: of those that name it */
 	struct policy_prompt asks;	/* the prompt as rules see it */
 	struct grown_end end;		/* end of the prompt, for the next turn; .key 0: unknown */
 	uint32_t n_grown;
@@ -44,6 +45,17 @@ struct job {
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
 	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */
 	struct ledger_pending pending;	/* what becomes of it before its claim is stored */
+	/* for siblings, if there are any: share_put.c */
+	struct {
+		bool entered;		/* the request is in the ledger; then also: */
+		double nominal_s, unseen_s;
+		uint64_t tokens, work_tokens;
+		uint32_t branched;
+		struct lesson lesson;
+		const uint64_t *chain;	/* of its pages, as marks_of() writes it; NULL: no memory */
+	} sent;
+	bool told;			/* siblings know an entry of this uid that was taken back */
+	uint32_t told_part;
 };
 
 /* Return the tokens of the prompt that count for others: of the unseen ones at most as many as were
@@ -57,6 +69,39 @@ static inline uint64_t job_sure_tokens(const struct job *j)
 /* route.c: set <j> and <m> from <q>. */
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
 	       struct job *j, struct request_message *m);
+
+/* route.c: store the claim in the entry of <uid>, which <p> is pending for. If the entry was
+ * settled while the index committed, the claim is settled now. If there is no entry, no fact can
+ * settle it: then it is confirmed, or cancelled in shadow mode. <claim> is 0 if the index had no
+ * room. */
+void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
+    index_claim claim, server_id to, bool shadow, msec now);
+
+/* learn.c: work for the index after one fact, to be done after the lock is released. */
+struct outcome {
+	bool theirs;		/* the fact came from a sibling */
+	index_claim claim;
+	bool confirm;
+	server_id moved_to;	/* or SERVER_NONE */
+	server_id at;		/* server that generated the answer */
+	uint32_t output_tokens;
+	uint32_t kept_tokens;	/* of these, in its cache */
+	struct server *answered_by;	/* of a known request; NULL: none, or unknown */
+	bool ours;		/* this agent decided */
+	bool tell;		/* siblings cannot know the fact: put it in <part> */
+	uint32_t part;
+};
+
+/* Learn <f>. The lock is held. <uid> 0: it names no request. */
+void learn_locked(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now);
+/* Do the rest of it. Without the lock. */
+void learn_settle(struct route *r, struct outcome *out, msec now);
+
+/* share_apply.c: a fact <f> came for <uid>, which is not open. Returns false if it must not be
+ * learned, because that was done already, or its PLACED is still to come. The lock is held. */
+bool share_unopened(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now);
 
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
@@ -84,9 +129,10 @@ void job_share(struct route *r, struct job *j);
 void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a);
 
 /* traffic_put.c: record a decision that had a prompt, without a lock of the route's; and a fact.
- * <output_tokens>: answer_tokens() of <f>. */
+ * <uid> 0: it has none. <output_tokens>: answer_tokens() of <f>. */
 void traffic_job(struct route *r, const struct job *j);
-void traffic_fact(struct route *r, const struct fact *f, uint32_t output_tokens, msec now);
+void traffic_fact(
+    struct route *r, uint64_t uid, const struct fact *f, uint32_t output_tokens, msec now);
 
 /* ---- attached.c: what requests, facts and rows say of how HAProxy is attached: problems.h. The
  * route's lock is held, and its options are.

@@ -43,28 +43,27 @@ static void note_time(struct pool *p, const struct fact *f, msec now)
 }
 
 /* Return the server that got the request: as the fact says, else the one that we chose. Returns
- * NULL if no load string has named that server; then no known server holds the pages. */
-static struct server *went_to(const struct ledger_entry *e, const struct fact *f)
+ * NULL if no load string has named that server; then no known server holds the pages. For a request
+ * of a sibling it is added, because load strings that name it may only come to that sibling. */
+static struct server *went_to(
+    struct route *r, struct ledger_entry *e, const struct fact *f, msec now)
 {
+	struct server *s;
+
 	if (f->server.n == 0 || of_haproxy(f->server))
 		return e->server != e->server->pool->nowhere ? e->server : NULL;
-	return pool_find(e->server->pool, f->server, SIZE_MAX);
+	if (open_of(e)->owner == NULL)
+		return pool_find(e->server->pool, f->server, SIZE_MAX);
+	if ((s = server_met(r, e->server->pool, f->server, SIZE_MAX)) != NULL)
+		s->told = now;
+	return s;
 }
-
-/* Work for the index after one fact, to be done after the lock is released. */
-struct outcome {
-	index_claim claim;
-	bool confirm;
-	server_id moved_to;	/* or SERVER_NONE */
-	server_id at;		/* server that generated the answer */
-	uint32_t output_tokens;
-	uint32_t kept_tokens;	/* of these, in its cache */
-	struct server *answered_by;	/* of a known request; NULL: none, or unknown */
-};
 
 /* ---- what a fact says about a server ------------------------------------------------------- */
 
-static void judge_server(struct route *r, server_id id, enum verdict v, msec sent, msec now)
+/* <ours>: a request that this agent decided; the others are in counters of their own agents. */
+static void judge_server(
+    struct route *r, server_id id, enum verdict v, bool ours, msec sent, msec now)
 {
 	struct server *s = id != SERVER_NONE ? r->fleet.by_id[id] : NULL;
 	const struct policy_opts *po;
@@ -76,8 +75,8 @@ static void judge_server(struct route *r, server_id id, enum verdict v, msec sen
 		penalty_success(&s->penalty, po->penalty_half_life_ms, sent, now);
 		return;
 	}
-	r->stats.failures[v]++;
-	s->failures++;
+	r->stats.failures[v] += ours;
+	s->failures += ours;
 	penalty_failure(&s->penalty, v == VERDICT_429 ? po->penalty_429 : po->penalty_failure,
 			s->pool->busiest, po->penalty_half_life_ms, sent, now);
 }
@@ -98,6 +97,8 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 		.sent = e->since,
 		.at = at,
 		.from = e->from,
+		.part = open->part,
+		.ours = open->owner == NULL,
 		.failed = failed,
 		.prompt_tokens = e->prompt_tokens,
 		.lesson = open->lesson,
@@ -185,9 +186,9 @@ static void compare_headers(uint64_t uid, const struct server *s, const struct f
 }
 
 /* Learn from the log line of a request that "first" has closed. */
-static void learn_answered(struct route *r, const struct fact *f, struct outcome *out, msec now)
+static void learn_answered(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
 {
-	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
 	struct answered *a = &r->answered[uid % ANSWERED_MAX];
 	enum verdict v = fact_verdict(f);
 
@@ -197,9 +198,9 @@ static void learn_answered(struct route *r, const struct fact *f, struct outcome
 	}
 	count_output(r, f, &a->lesson, out);
 	if (retried_elsewhere(f))
-		judge_server(r, a->from, VERDICT_CONNECT, a->sent, now);
+		judge_server(r, a->from, VERDICT_CONNECT, a->ours, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
-		judge_server(r, a->at, v, a->sent, now);
+		judge_server(r, a->at, v, a->ours, a->sent, now);
 	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
 	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
 	if (a->at != SERVER_NONE)
@@ -219,14 +220,15 @@ static void learn_verdict(struct route *r, const struct ledger_entry *e, const s
     enum verdict v, const struct server *to, msec now)
 {
 	server_id at = to != NULL && !of_haproxy(f->server) ? to->id : SERVER_NONE;
+	bool ours = ((const struct open_request *)e)->owner == NULL;
 
 	if (first_token(f))
 		return;
-	judge_server(r, at, v, e->since, now);
+	judge_server(r, at, v, ours, e->since, now);
 	if (f->kind == FACT_FIRST)
 		answered_put(r, e, at, v >= VERDICT_FAILURE);
 	else if (retried_elsewhere(f))
-		judge_server(r, e->from, VERDICT_CONNECT, e->since, now);
+		judge_server(r, e->from, VERDICT_CONNECT, ours, e->since, now);
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */
@@ -264,6 +266,15 @@ static void tell_capacity(struct route *r, const struct ledger_entry *e, msec no
 		room_infer(r, s);
 }
 
+/* Remember that the entry of <uid> is closed. */
+static void note_closed(
+    struct route *r, uint64_t uid, const struct fact *f, const struct outcome *out)
+{
+	if (r->sharing != NULL)
+		seen_put(r->sharing, uid, f->kind == FACT_FIRST ? SEEN_CLOSED :
+			out->theirs ? SEEN_OVER_THERE : SEEN_OVER);
+}
+
 static void learn_first(struct route *r, struct ledger_entry *e, const struct fact *f,
 			struct outcome *out, msec now)
 {
@@ -280,34 +291,59 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 		if (!out->confirm || out->moved_to != SERVER_NONE)
 			out->claim = ledger_settle(e, out->confirm);
 	} else {
-		attached_answered(r, e->server->pool);
-		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
+		if (!out->theirs)
+			attached_answered(r, e->server->pool);
+		note_closed(r, e->uid, f, out);
+		out->claim = entry_close(r, e, out->confirm, now);
 	}
 }
 
-static void learn_locked(struct route *r, const struct fact *f, struct outcome *out, msec now)
+/* Count a fact that came to this agent. */
+static void count_fact(
+    struct route *r, uint64_t uid, const struct ledger_entry *e, const struct fact *f, msec now)
 {
-	uint64_t uid = f->uid.n ? route_uid(r, f->uid) : 0;
-	struct ledger_entry *e = f->uid.n ? ledger_find(&r->ledger, uid) : NULL;
-	struct server *to;
-	bool failed;
-
 	if (f->kind == FACT_FIRST)
 		r->stats.firsts++;
 	else
 		r->stats.dones++;
+	r->stats.facts_unknown += e == NULL;
 	attached_fact(r, uid, e, f, now);
+}
+
+/* Decide whether siblings must be told, before the entry is closed. */
+static void note_owner(
+    struct route *r, const struct ledger_entry *e, const struct fact *f, struct outcome *out)
+{
+	const struct open_request *o = (const struct open_request *)e;
+
+	out->ours = o->owner == NULL;
+	if (r->sharing == NULL)
+		return;
+	out->part = o->part;
+	out->tell = !out->theirs && (out->ours || !f->line);
+}
+
+void learn_locked(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
+{
+	struct ledger_entry *e = uid != 0 ? ledger_find(&r->ledger, uid) : NULL;
+	struct server *to;
+	bool failed;
+
+	if (!out->theirs)
+		count_fact(r, uid, e, f, now);
 	if (e == NULL) {
-		r->stats.facts_unknown++;
-		learn_answered(r, f, out, now);
+		if (r->sharing == NULL || share_unopened(r, uid, f, out, now))
+			learn_answered(r, uid, f, out, now);
 		return;
 	}
+	note_owner(r, e, f, out);
 	note_time(e->server->pool, f, now);
 	count_output(r, f, &open_of(e)->lesson, out);
 	learn_count(r, &open_of(e)->lesson.agree, open_of(e)->lesson.exact, f, now);
 	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact,
 	    open_of(e)->lesson.text_bytes, f);
-	to = went_to(e, f);
+	to = went_to(r, e, f, now);
 	if (to != e->server)
 		e->from = e->server->id;
 	if (to != e->server || !first_token(f))
@@ -339,7 +375,8 @@ static void learn_locked(struct route *r, const struct fact *f, struct outcome *
 		learn_first(r, e, f, out, now);
 	} else {
 		out->confirm |= e->answered && !failed;
-		out->claim = ledger_close(&r->ledger, e, out->confirm, now);
+		out->claim = entry_close(r, e, out->confirm, now);
+		note_closed(r, uid, f, out);
 	}
 }
 
@@ -372,33 +409,41 @@ static enum orca_result learn_load(struct route *r, const struct fact *f,
 	return ORCA_TAKEN;
 }
 
+void learn_settle(struct route *r, struct outcome *out, msec now)
+{
+	if (out->claim != 0 && !out->confirm)
+		index_cancel(r->index, out->claim);
+	else if (out->claim != 0 && out->moved_to != SERVER_NONE)
+		index_confirm_at(r->index, out->claim, out->moved_to, now);
+	else if (out->claim != 0)
+		index_confirm(r->index, out->claim, now);
+	if (out->kept_tokens > 0)
+		index_add_output(r->index, out->at, out->kept_tokens * ROOM_OF_TOKEN, now);
+}
+
 void route_learn(struct route *r, const struct fact *f, msec now)
 {
 	struct outcome out = { .moved_to = SERVER_NONE };
+	uint64_t uid = f->uid.n > 0 ? route_uid(r, f->uid) : 0;
 	struct engine_load load;
 
 	if (f->orca.n > 0 && orca_parse(f->orca, &load) < 0)
 		load = ENGINE_LOAD_NONE;
-	if (f->uid.n > 0)	/* HAProxy has sent it on: no more slices will come */
-		slices_forget(&r->requests.slices, route_uid(r, f->uid));
+	if (uid != 0)		/* HAProxy has sent it on: no more slices will come */
+		slices_forget(&r->requests.slices, uid);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
-	learn_locked(r, f, &out, now);
+	learn_locked(r, uid, f, &out, now);
 	if (f->orca.n > 0)
 		r->stats.orca[learn_load(r, f, &load, out.answered_by, now)]++;
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
-	if (f->uid.n > 0)
-		decisions_learn(r->decisions, route_uid(r, f->uid), f, out.output_tokens, now);
-	traffic_fact(r, f, out.output_tokens, now);
-	if (out.claim != 0 && !out.confirm)
-		index_cancel(r->index, out.claim);
-	else if (out.claim != 0 && out.moved_to != SERVER_NONE)
-		index_confirm_at(r->index, out.claim, out.moved_to, now);
-	else if (out.claim != 0)
-		index_confirm(r->index, out.claim, now);
-	if (out.kept_tokens > 0)
-		index_add_output(r->index, out.at, out.kept_tokens * ROOM_OF_TOKEN, now);
+	if (uid != 0)
+		decisions_learn(r->decisions, uid, f, out.output_tokens, now);
+	traffic_fact(r, uid, f, out.output_tokens, now);
+	learn_settle(r, &out, now);
+	if (out.tell)
+		share_fact(r, uid, out.part, f);
 }
 
 static void mark_open(struct slot *sl, msec now)
@@ -464,7 +509,8 @@ static void close_aged(struct route *r, struct settling *st, msec now)
  * while requests come to the pool, so that a long answer at a quiet time keeps its entry. */
 static bool is_silent(const struct route *r, const struct server *s, const struct slot *sl)
 {
-	return sl->n_open > 0 && s->pool->loaded - sl->heard >= r->opts.ledger_max_silence_ms;
+	return sl->n_open > 0 && sl->process != PROCESS_OF_SIBLINGS &&
+	    s->pool->loaded - sl->heard >= r->opts.ledger_max_silence_ms;
 }
 
 static void close_slot(struct route *r, struct slot *sl, struct settling *st, msec now)
@@ -504,6 +550,7 @@ static bool is_gone(const struct route *r, const struct server *s)
 {
 	msec heard = later(s->pool->loaded, s->pool->watched), named = later(s->seen, s->watch.seen);
 
+	named = later(named, s->told);
 	return heard - named >= r->opts.server_max_age_ms && s->n_open == 0;
 }
 
@@ -536,12 +583,14 @@ static void sweep_servers(struct route *r)
 
 void route_tick(struct route *r, msec now)
 {
-	struct settling st = { .n = 0 };
+	struct settling st;
 	bool sweep;
 
+	settling_init(&st);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	request_env_age(&r->requests, now - r->opts.slices_max_age_ms, SETTLE_MAX, now);
 	pthread_mutex_lock(&r->lock);
+	r->ticked = now;
 	close_aged(r, &st, now);
 	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);
 	if (sweep) {

@@ -43,10 +43,11 @@ static void show_rows(struct server *s, msec now)
 void route_observe_server(
     struct route *r, struct span process, const struct hastats_row *row, msec now, msec until)
 {
-	struct settling st = { .n = 0 };
+	struct settling st;
 	struct pool *p;
 	struct server *s;
 
+	settling_init(&st);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	if ((p = pool_of(r, row->pool)) != NULL && (s = server_of(r, p, row)) != NULL) {

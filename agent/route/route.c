@@ -20,7 +20,9 @@ void settle(struct route *r, struct settling *st, msec now)
 {
 	for (unsigned i = 0; i < st->n; i++)
 		settle_one(r, st->item[i].claim, st->item[i].confirm, now);
-	st->n = 0;
+	for (unsigned i = 0; i < st->n_unheard; i++)
+		share_taken_back(r, st->unheard[i].uid, st->unheard[i].part, st->unheard[i].served);
+	settling_init(st);
 }
 
 uint64_t route_uid(const struct route *r, struct span uid)
@@ -56,12 +58,16 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 
 	if (e == NULL)
 		return 0;
-	j->previous = e->server->id;
-	j->counted = open_of(e)->tokens;
-	j->counted_hit = open_of(e)->hit_tokens;
+	if (open_of(e)->owner == NULL) {
+		j->previous = e->server->id;
+		j->counted = open_of(e)->tokens;
+		j->counted_hit = open_of(e)->hit_tokens;
+		j->told = r->sharing != NULL;
+		j->told_part = open_of(e)->part;
+	}
 	if (e->server->last_pick == open_of(e)->turn)
 		e->server->last_pick = open_of(e)->turn_before;
-	return ledger_close(&r->ledger, e, false, j->rq.now);
+	return entry_close(r, e, false, j->rq.now);
 }
 
 /* Undo what an earlier slice, or an earlier request of the same uid, has entered, with the server's
@@ -135,6 +141,15 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 	o->hit_tokens = j->counted_hit;
 	o->turn_before = turn_before;
 	o->turn = s->last_pick;
+	if (r->sharing == NULL)
+		return;
+	o->part = share_part(r->sharing, j->rq.space.h[0]);
+	j->sent.entered = true;
+	j->sent.nominal_s = nominal_s;
+	j->sent.unseen_s = nominal_s - seen_s;
+	j->sent.tokens = tokens;
+	j->sent.work_tokens = work.tokens;
+	j->sent.lesson = o->lesson;
 }
 
 static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
@@ -212,13 +227,15 @@ static uint32_t index_depth(const struct job *j, server_id id)
  * continues where the last turn ended. Nor does a request that leaves only a short tail of the
  * other prompts unused, because clients append texts for one request and drop them in the next.
  * Only the last slice of a body tells how far it matches. */
-static void note_branch(struct route *r, const struct job *j)
+static void note_branch(struct route *r, struct job *j)
 {
 	const struct index_match *m = &j->scratch->match;
 
 	if (r->shared != NULL && !j->rq.more && m->n_bands > 0 && m->bands[0].depth < j->rq.n_pages &&
-	    (uint64_t)m->beyond * j->rq.page_tokens > TAIL_TOKENS)
+	    (uint64_t)m->beyond * j->rq.page_tokens > TAIL_TOKENS) {
 		shared_branch(r->shared, &j->scratch->marks, m->bands[0].depth, j->rq.now);
+		j->sent.branched = m->bands[0].depth;
+	}
 }
 
 /* What <s> generated becomes pages of <j>, and its message tells how many tokens the stream had. */
@@ -251,7 +268,9 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
 	note_grown(r, j, s);
-	job_note_sent(r, j, s, j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0);
+	job_note_asked(r, j, s);
+	onway_sent(r, j->rq.uid, &j->scratch->marks, s,
+	    j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0, j->rq.now);
 	ledger_enter(r, j, s, c->cached, turn_before);
 }
 
@@ -387,17 +406,14 @@ static void decide_locked(
 	count_tokens(r, j);
 }
 
-/* Store the claim in the entry of the ledger. If the entry was settled while the index committed,
- * the claim is settled now. If there is no entry, no fact can settle it: then it is confirmed, or
- * cancelled in shadow mode. <claim> is 0 if the index had no room. */
-static void attach_claim(struct route *r, struct job *j, index_claim claim)
+void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
+    index_claim claim, server_id to, bool shadow, msec now)
 {
-	const struct ledger_pending *p = &j->pending;
 	struct ledger_entry *e;
 	bool attached = false;
 
 	pthread_mutex_lock(&r->lock);
-	e = ledger_find(&r->ledger, j->rq.uid);
+	e = ledger_find(&r->ledger, uid);
 	if (e != NULL && e->pending == p) {
 		e->claim = claim;
 		e->pending = NULL;
@@ -406,12 +422,23 @@ static void attach_claim(struct route *r, struct job *j, index_claim claim)
 	pthread_mutex_unlock(&r->lock);
 	if (attached || claim == 0)
 		return;
-	if (p->settled ? !p->confirm : j->pool_opts->mode == MODE_SHADOW)
+	if (p->settled ? !p->confirm : shadow)
 		index_cancel(r->index, claim);
-	else if (p->settled && p->at != j->to)
-		index_confirm_at(r->index, claim, p->at, j->rq.now);
+	else if (p->settled && p->at != to)
+		index_confirm_at(r->index, claim, p->at, now);
 	else
-		index_confirm(r->index, claim, j->rq.now);
+		index_confirm(r->index, claim, now);
+}
+
+/* Set the marks of the prompt, and for siblings more hashes of it. */
+static void mark_prompt(const struct route *r, struct job *j)
+{
+	uint64_t *chain = r->sharing != NULL ? share_chain(r->sharing, j->scratch) : NULL;
+	uint32_t most = r->opts.index.max_pages, n = j->rq.n_pages < most ? j->rq.n_pages : most;
+
+	marks_of(&j->scratch->marks, chain_start(&r->key, j->rq.space.h), j->scratch->rq.pages.p,
+	    chain != NULL ? n : j->rq.n_pages, chain);
+	j->sent.chain = chain;
 }
 
 /* Look the prompt up before the choice: in the index and in the memories of the rules. */
@@ -421,7 +448,7 @@ static void match_prompt(struct route *r, struct job *j)
 	const struct policy_opts *po = &j->pool_opts->policy;
 
 	index_match(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages, &j->scratch->match);
-	marks_of(&j->scratch->marks, j->rq.space.h[0], j->scratch->rq.pages.p, j->rq.n_pages);
+	mark_prompt(r, j);
 	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
 	job_ends(r, j);
@@ -448,21 +475,34 @@ static void remember_sent(struct job *j, server_id to)
 	pthread_mutex_unlock(&p->route->rule_lock);
 }
 
-static void commit_pages(struct route *r, struct job *j)
+static struct index_place commit_pages(struct route *r, struct job *j)
 {
+	struct index_place end;
 	index_claim claim;
 
-	if (j->choice.first < 0)
-		return;
-	remember_sent(j, j->scratch->candidates[j->choice.first].id);
-	if (j->rq.n_pages == 0 || j->to == SERVER_NONE)
-		return;
 	if (j->grown_pages > 0)		/* before the commit evicts for them once more */
 		index_take_output(r->index, j->to, j->grown_pages * j->rq.space.page_room, j->grown_since);
-	claim = index_commit(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
-			     &j->scratch->match, j->to, j->rq.now,
-			     (unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN));
-	attach_claim(r, j, claim);
+	claim = index_commit_at(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
+	    &j->scratch->match, j->to, j->rq.now,
+	    (unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN), &end);
+	attach_claim(r, j->rq.uid, &j->pending, claim, j->to, j->pool_opts->mode == MODE_SHADOW,
+	    j->rq.now);
+	return end;
+}
+
+/* Let the index and the siblings know what was decided. */
+static void tell_choice(struct route *r, struct job *j)
+{
+	struct index_place end = { 0, 0 };
+
+	if (j->choice.first >= 0)
+		remember_sent(j, j->scratch->candidates[j->choice.first].id);
+	if (j->choice.first >= 0 && j->rq.n_pages > 0 && j->to != SERVER_NONE)
+		end = commit_pages(r, j);
+	if (j->sent.entered)
+		share_placed(r, j, end);
+	else if (j->told)
+		share_taken_back(r, j->rq.uid, j->told_part, false);
 }
 
 /* Return a number in place of a missing uid. No fact can name it, so load strings and age close the
@@ -481,8 +521,9 @@ static uint64_t number_nameless(struct route *r)
 static void decide_off(
     struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
-	struct settling st = { .n = 0 };
+	struct settling st;
 
+	settling_init(&st);
 	a->why = WHY_SHADOW;
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
@@ -502,9 +543,10 @@ static enum why why_of(enum request_found f)
 static void decide_request(
     struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
-	struct settling st = { .n = 0 };
+	struct settling st;
 	uint64_t work;
 
+	settling_init(&st);
 	j->pool_opts = pool_options_of(j->opts, j->rq.pool);
 	j->rq.in = (struct request_pool){
 		.isolate_tenants = j->pool_opts->isolate_tenants, .model = j->pool_opts->model,
@@ -525,7 +567,7 @@ static void decide_request(
 	decide_locked(r, j, a, &st);
 	attached_request(r, j, q);
 	pthread_mutex_unlock(&r->lock);
-	commit_pages(r, j);
+	tell_choice(r, j);
 	settle(r, &st, j->rq.now);
 	explain(r, j, q, a);
 	traffic_job(r, j);

@@ -65,6 +65,7 @@ struct route_opts {
 	msec server_max_age_ms;		/* a server in no load string for so long is gone; default 600000 */
 	uint32_t max_pools;		/* default 64 */
 	uint32_t decisions_keep;	/* decisions in the ring; 0: none; default 4096 */
+	bool share;			/* route_share() may be called: its memory is in the budget */
 	struct problems_opts problems;
 	struct pool_opts pool_default;
 	struct pool_opts *pools;
@@ -103,7 +104,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 void route_free(struct route *r);
 
 /* Replace all options, except those that cannot change while running (sizes of index, pages, heads,
- * segment cache and ring). Returns -1 if there is no memory; then nothing has changed. */
+ * segment cache and ring, and <share>). Returns -1, and changes nothing, if there is no memory. */
 int route_reconfigure(struct route *r, const struct route_opts *o);
 
 /* Allocate the working memory of one thread. Returns NULL if there is no memory. */
@@ -221,7 +222,7 @@ bool route_work(struct route *r);
 /* Write the index as bytes, in steps of snapshot_write(). Returns NULL if there is no memory. */
 struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *put, void *arg);
 
-/* Load a snapshot into a new <r>. Returns -1, sets <e> and changes nothing if that fails. */
+/* Load a snapshot beside what is known. Returns -1, sets <e> and changes nothing if that fails. */
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
     struct snapshot_stats *s, struct err *e);
 

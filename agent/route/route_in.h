@@ -14,6 +14,7 @@
 #include "agent/route/decisions.h"
 #include "agent/route/grown_in.h"
 #include "agent/route/route.h"
+#include "agent/route/share_in.h"
 #include "agent/route/shared_in.h"
 #include "agent/route/sources_in.h"
 #include "agent/route/traffic.h"
@@ -36,6 +37,10 @@ struct open_request {
 	struct ledger_entry e;	/* first */
 	uint64_t tokens, hit_tokens;	/* in counters so far: a later slice adds the rest */
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and before it */
+	uint32_t part;			/* of the stream that its entries go to */
+	struct sibling *owner;		/* who decided; NULL: this agent */
+	struct list of_owner;		/* in owner->open */
+	uint64_t placed_as;		/* what its PLACED said */
 	struct lesson lesson;
 };
 
@@ -50,6 +55,8 @@ struct answered {
 	uint64_t uid;		/* 0: free */
 	msec sent;
 	server_id at, from;	/* the server that answered; the one we chose, if another, or SERVER_NONE */
+	uint32_t part;		/* as of its entry */
+	bool ours;		/* this agent decided */
 	bool failed;		/* already counted as a failure */
 	uint64_t prompt_tokens;
 	struct lesson lesson;
@@ -83,6 +90,7 @@ struct route {
 	struct index *index;		/* locks itself */
 	struct sources sources;		/* KV cache events; locks itself, except what it says */
 	struct decisions *decisions;	/* locks itself; NULL: none are kept */
+	struct sharing *sharing;	/* share_in.h; NULL: with no other agent */
 	struct traffic *traffic;	/* borrowed; locks itself; NULL: nothing is recorded */
 
 	/* Guards <opts>, and <opts>, <tenants> and the pointer <segments> of <requests>. Held for
@@ -106,6 +114,7 @@ struct route {
 	struct rng rng;
 	bool by_chance;			/* turns of new servers are random, not in order of appearance */
 	uint64_t nameless;		/* requests without a uid: each gets a number instead */
+	msec ticked;			/* last route_tick() */
 	msec swept;			/* last search for servers that are gone */
 	uint64_t clearing[SERVERS_MAX / 64];	/* bit per server: its engine has cleared its cache */
 	struct problems problems;	/* except <plain>, an atomic */
@@ -129,6 +138,7 @@ struct route_scratch {
 	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
 	struct compare_scratch compare;
 	struct decision decision;
+	uint64_t *chain;		/* share_put.c; NULL: not needed so far */
 	uint32_t blocks[DECISION_BLOCKS_MAX];
 	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
 };
@@ -138,13 +148,20 @@ struct route_scratch {
 #define SETTLE_MAX	64
 
 struct settling {
+	unsigned n, n_unheard;
 	struct { index_claim claim; bool confirm; } item[SETTLE_MAX];
-	unsigned n;
+	/* requests of this agent whose end was not reported: siblings must be told */
+	struct { uint64_t uid; uint32_t part; bool served; } unheard[SETTLE_MAX];
 };
+
+static inline void settling_init(struct settling *st)
+{
+	st->n = st->n_unheard = 0;
+}
 
 static inline bool settling_full(const struct settling *st)
 {
-	return st->n >= SETTLE_MAX - 2;
+	return st->n >= SETTLE_MAX - 2 || st->n_unheard >= SETTLE_MAX - 2;
 }
 
 /* There must be room. Does nothing if <claim> is 0. */
@@ -158,13 +175,24 @@ static inline void settling_add(struct settling *st, index_claim claim, bool con
 
 void settle(struct route *r, struct settling *st, msec now);
 
+/* Close an entry, as ledger_close() does. */
+static inline uint64_t entry_close(
+    struct route *r, struct ledger_entry *e, bool confirm, msec now)
+{
+	if (open_of(e)->owner != NULL)
+		sibling_closed(r->sharing, open_of(e));
+	return ledger_close(&r->ledger, e, confirm, now);
+}
+
 /* Close an entry whose end was not reported. It counts as served, unless its server is unknown. */
 static inline void close_unheard(
     struct route *r, struct ledger_entry *e, struct settling *st, msec now)
 {
 	bool somewhere = e->server != e->server->pool->nowhere;
 
-	settling_add(st, ledger_close(&r->ledger, e, somewhere, now), somewhere);
+	if (r->sharing != NULL)
+		share_unheard(r, e, somewhere, st);
+	settling_add(st, entry_close(r, e, somewhere, now), somewhere);
 }
 
 /* Close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has room: its
@@ -217,6 +245,12 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by);
 
 /* An engine of <pool> has named the adapter <name>. */
 void adapter_note(struct route *r, struct span pool, struct span name);
+/* The events of <s> have named it. That counts for the blocks of engines only, because a publisher
+ * must not decide which names of its pool are models. */
+void adapter_note_event(struct route *r, struct source *s, struct span name);
+/* Tell if events of any server of <pool>, or of <s>, have named it. */
+bool adapter_is_reported(const struct route *r, struct span pool, struct span name);
+bool adapter_is_reported_by(const struct route *r, const struct source *s, struct span name);
 /* Return the options of the model that <name> is an adapter of, for request_env.adapter_base, if no
  * entry of the options means <name> and an engine of the pool has named it as an adapter. These are
  * the default options if the pool's requests, and the options, do not leave one model with a

@@ -103,6 +103,7 @@ void route_free(struct route *r)
 	pools_free(r);
 	fleet_fini(&r->fleet);
 	request_env_fini(&r->requests);
+	sharing_free(r->sharing);	/* it has a match of the index */
 	index_free(r->index);
 	sources_fini(&r->sources);
 	decisions_free(r->decisions);
@@ -124,6 +125,7 @@ static int swap_options(struct route *r, struct route_opts *next)
 	next->heads = old.heads;
 	next->segcache_max_bytes = old.segcache_max_bytes;
 	next->decisions_keep = old.decisions_keep;
+	next->share = old.share;
 	r->opts = *next;
 	ro = route_request_opts(&r->opts);
 	if (request_env_take(&r->requests, &ro) < 0) {
@@ -189,5 +191,6 @@ void route_scratch_free(struct route_scratch *s)
 	index_match_fini(&s->match);
 	events_match_fini(&s->reports);
 	page_vec_free(&s->report_pages);
+	mem_free(s->chain);
 	mem_free(s);
 }

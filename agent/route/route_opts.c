@@ -35,7 +35,7 @@ void route_defaults(struct route_opts *o)
 
 /* An entry of the ledger, its place in a table that is at most half empty, and the part of
  * malloc(). */
-#define OPEN_BYTES	336
+#define OPEN_BYTES	384
 
 _Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES,
     "route_budget() counts too little");
@@ -96,7 +96,7 @@ uint64_t route_budget(const struct route_opts *o)
 	    sources_budget(o) + o->heads.max_bytes + o->slices_max_bytes + o->segcache_max_bytes +
 	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
-	    scanned_most_bytes();
+	    scanned_most_bytes() + sharing_budget(o);
 }
 
 struct model_table route_models(const struct route_opts *o)

@@ -34,15 +34,15 @@ void traffic_job(struct route *r, const struct job *j)
 	traffic_ask(r->traffic, &a, j->scratch->recorded);
 }
 
-void traffic_fact(struct route *r, const struct fact *f, uint32_t output_tokens, msec now)
+void traffic_fact(
+    struct route *r, uint64_t uid, const struct fact *f, uint32_t output_tokens, msec now)
 {
 	struct traffic_ended e = {
-		.at = now, .kind = TRAFFIC_DONE, .status = f->status, .output_tokens = output_tokens
+		.uid = uid, .at = now, .kind = TRAFFIC_DONE, .status = f->status, .output_tokens = output_tokens
 	};
 
-	if (!traffic_wants(r->traffic) || f->uid.n == 0)
+	if (!traffic_wants(r->traffic) || uid == 0)
 		return;
-	e.uid = route_uid(r, f->uid);
 	if (f->kind == FACT_FIRST) {
 		e.kind = TRAFFIC_FIRST;
 		e.stream = fact_streams(f);

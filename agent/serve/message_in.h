@@ -18,10 +18,4 @@ msec message_now(const struct spop_message *m);
 void message_request(struct spop_message *m, struct route_request *q);
 void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f);
 
-/* Add to a counter that one thread writes and others read. */
-static inline void count_add(uint64_t *c, uint64_t n)
-{
-	__atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
-}
-
 #endif

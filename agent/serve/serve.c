@@ -3,6 +3,7 @@
  * Nothing of a NOTIFY is kept between calls, and its bytes are never copied: arguments point into
  * the connection's buffer until the answer is written. The ACK of a message with a fact sets only
  * <more>, because HAProxy still writes its log line from the variables of the decision. */
+#include "agent/base/count.h"
 #include "agent/serve/message_in.h"
 
 const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {

@@ -36,14 +36,15 @@ struct router {
 	struct router_heard heard;
 	const struct sim *sim;		/* NULL until the first request */
 	msec polled;
+	double decided_us;
 };
 
-static msec msec_of(double now)
+msec router_msec(double now)
 {
 	return START_MS + (msec)(now * 1000);
 }
 
-static struct hash_key made_up_key(uint64_t seed)
+struct hash_key router_key(uint64_t seed)
 {
 	struct hash_key key;
 	struct rng rng;
@@ -59,11 +60,12 @@ static struct hash_key made_up_key(uint64_t seed)
 /* Write it as the frontend's log-format does: agent/fleet/loadstr.h. */
 static struct span put_load(struct router *r, const struct sim *f)
 {
+	const uint32_t *conns = r->opts.conns != NULL ? r->opts.conns : f->conns;
 	char *p = r->load;
 
-	p += sprintf(p, "sim/1");
+	p += sprintf(p, "sim/%u", r->opts.process + 1);
 	for (unsigned i = 0; i < f->opts->n; i++)
-		p += sprintf(p, ";s%u=%d,%u,0,1", i, f->up[i], f->conns[i]);
+		p += sprintf(p, ";s%u=%d,%u,0,1", i, f->up[i], conns[i]);
 	return span_of(r->load, (size_t)(p - r->load));
 }
 
@@ -95,12 +97,18 @@ static struct span put_uid(char uid[NAME_BYTES], const struct sim_job *j)
 	return span_of(uid, (size_t)snprintf(uid, NAME_BYTES, "r%u", j->q->number));
 }
 
+static double clock_us(const struct sim *f)
+{
+	return f->opts->clock_us != NULL ? f->opts->clock_us(f->opts->clock_arg) : 0;
+}
+
 static int router_pick(void *state, const struct sim *f, struct sim_job *j, double now)
 {
 	struct router *r = state;
 	struct route_request q = { .pool = SPAN("sim"), .seq = -1, .work = ROUTE_WORK_FULL };
 	char uid[NAME_BYTES], session[NAME_BYTES];
 	struct route_answer a;
+	double start_us;
 	int e;
 
 	if (text_body(&r->body, r->trace, j->q, r->opts.text) < 0)
@@ -110,7 +118,9 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 	q.session = span_of(session, (size_t)snprintf(session, sizeof(session), "c%u", j->q->session));
 	q.load = put_load(r, f);
 	put_body(r, &q);
-	route_decide(r->route, r->scratch, &q, msec_of(now), &a);
+	start_us = clock_us(f);
+	route_decide(r->route, r->scratch, &q, router_msec(now), &a);
+	r->decided_us += router_took_us(start_us, clock_us(f));
 	j->pages = a.pages;
 	r->sim = f;
 	e = engine_of(a.server, f->opts->n);
@@ -134,7 +144,7 @@ static void tell_load(struct router *r, const struct sim *f, int engine, double 
 	l.waiting = e->n_waiting;
 	l.kv_used = cache_use(e);
 	route_observe_load(r->route, SPAN("sim"),
-	    span_of(name, (size_t)snprintf(name, sizeof(name), "s%d", engine)), &l, msec_of(now));
+	    span_of(name, (size_t)snprintf(name, sizeof(name), "s%d", engine)), &l, router_msec(now));
 }
 
 static void poll_engines(struct router *r, msec now)
@@ -178,8 +188,9 @@ static void learn(struct router *r, const struct sim_job *j, enum fact_kind kind
 		f.total_ms = (int64_t)((now - j->t_arrived) * 1000);
 		f.bytes_out = HEADER_BYTES + (j->failed ? 0 : (int64_t)j->q->n_out * EVENT_BYTES);
 		f.retries = 0;
+		f.line = r->opts.lines;
 	}
-	route_learn(r->route, &f, msec_of(now));
+	route_learn(r->route, &f, router_msec(now));
 }
 
 static void router_first(void *state, const struct sim *f, struct sim_job *j, double now)
@@ -210,9 +221,9 @@ static source_id source_of(struct router *r, unsigned engine, double now)
 	if (!r->source[engine].open) {
 		r->source[engine].open = true;
 		r->source[engine].id = route_source_open(r->route, SPAN("sim"),
-		    span_of(name, (size_t)snprintf(name, sizeof(name), "s%u", engine)), 1, msec_of(now));
+		    span_of(name, (size_t)snprintf(name, sizeof(name), "s%u", engine)), 1, router_msec(now));
 		if (r->source[engine].id != SOURCE_NONE)
-			route_source_state(r->route, r->source[engine].id, 0, KVCURSOR_SYNCED, true, msec_of(now));
+			route_source_state(r->route, r->source[engine].id, 0, KVCURSOR_SYNCED, true, router_msec(now));
 	}
 	return r->source[engine].id;
 }
@@ -228,10 +239,10 @@ static void router_hears(
 	if (id == SOURCE_NONE || kvwire_put(&r->payload, b, engine, r->trace->block) < 0)
 		return;
 	if (b->seq != r->source[engine].next)
-		route_source_state(r->route, id, 0, KVCURSOR_DEGRADED, false, msec_of(now));
+		route_source_state(r->route, id, 0, KVCURSOR_DEGRADED, false, router_msec(now));
 	r->heard.lost += b->seq - r->source[engine].next;
 	r->source[engine].next = b->seq + 1;
-	if (route_source_batch(r->route, id, 0, span_of(r->payload.p, r->payload.n), msec_of(now),
+	if (route_source_batch(r->route, id, 0, span_of(r->payload.p, r->payload.n), router_msec(now),
 		&got) < 0 || got.skipped)
 		r->heard.bad++;
 	r->heard.batches++;
@@ -249,9 +260,9 @@ static void router_tick(void *state, double now)
 	struct router *r = state;
 
 	if (r->opts.loads == ROUTER_LOADS_POLLS && r->sim != NULL &&
-	    msec_of(now) - r->polled >= POLL_MS)
-		poll_engines(r, msec_of(now));
-	route_tick(r->route, msec_of(now));
+	    router_msec(now) - r->polled >= POLL_MS)
+		poll_engines(r, router_msec(now));
+	route_tick(r->route, router_msec(now));
 	while (route_work(r->route))
 		;
 }
@@ -260,7 +271,7 @@ static void router_tick(void *state, double now)
 
 struct router *router_new(const struct router_opts *o, const struct sim_trace *t, struct chooser *c)
 {
-	struct hash_key key = made_up_key(o->seed);
+	struct hash_key key = router_key(o->seed);
 	struct router *r = mem_alloc(sizeof(*r));
 
 	if (r == NULL)
@@ -270,7 +281,7 @@ struct router *router_new(const struct router_opts *o, const struct sim_trace *t
 	r->load = mem_alloc((SIM_ENGINES_MAX + 1) * ENTRY_BYTES);
 	if (o->events && r->opts.route.events_max_bytes == 0)
 		r->opts.route.events_max_bytes = EVENTS_MEMORY;
-	r->route = route_new(&r->opts.route, &key, o->seed);
+	r->route = route_new(&r->opts.route, &key, o->seed + o->agent);
 	r->scratch = r->route != NULL ? route_scratch_new(r->route) : NULL;
 	if (r->load == NULL || r->scratch == NULL) {
 		router_free(r);
@@ -296,6 +307,19 @@ void router_free(struct router *r)
 	buf_free(&r->payload);
 	mem_free(r->load);
 	mem_free(r);
+}
+
+struct route *router_core(struct router *r)
+{
+	return r->route;
+}
+
+double router_decided_us(struct router *r)
+{
+	double us = r->decided_us;
+
+	r->decided_us = 0;
+	return us;
 }
 
 void router_stats(struct router *r, struct route_stats *s)

@@ -30,6 +30,11 @@ struct router_opts {
 	bool events;			/* it hears engines that publish; for SIM_TEXT_IDS */
 	size_t body_limit;		/* bytes of a body that HAProxy can pass; 0: all */
 	uint64_t seed;
+	/* if it is one of several agents: agents.h. With the same <seed> they have the same hash key */
+	unsigned agent;			/* from 0: its ties */
+	unsigned process;		/* from 0: the HAProxy process that asks it */
+	const uint32_t *conns;		/* open requests at each engine, as that process counts; NULL: all */
+	bool lines;			/* ends come as log lines */
 };
 
 struct router;
@@ -45,6 +50,25 @@ struct router_heard {
 	uint64_t bad;			/* batches with a bad or unknown event */
 };
 void router_heard(const struct router *r, struct router_heard *h);
+
+/* Return the hash key of all routers with <seed>. */
+struct hash_key router_key(uint64_t seed);
+
+/* Return its core, and the core's clock at the simulated time <now>. */
+struct route *router_core(struct router *r);
+msec router_msec(double now);
+
+/* Return the time of a step from <start_us> to <end_us>; 0 if it is so long that another process
+ * ran meanwhile. The clock that counts a thread's own time costs more than most steps. */
+#define ROUTER_STEP_US	2500
+static inline double router_took_us(double start_us, double end_us)
+{
+	return end_us - start_us < ROUTER_STEP_US ? end_us - start_us : 0;
+}
+
+/* Return the microseconds of all decisions since the last call, by the clock of the run; 0: it has
+ * none. */
+double router_decided_us(struct router *r);
 
 void router_stats(struct router *r, struct route_stats *s);
 void router_each_server(

@@ -240,6 +240,8 @@ static void arrive(struct sim *f, struct sim_job *j, double now)
 	j->t_arrived = now;
 	j->engine = pick(f, j, now);
 	f->conns[j->engine]++;
+	if (f->chooser->sent != NULL)
+		f->chooser->sent(f->chooser->state, f, j, now);
 	if (!f->failing[j->engine]) {
 		engine_arrive(&f->engines[j->engine], j, now);
 		return;
@@ -310,6 +312,11 @@ static bool events_missing(const struct sim *f)
 
 /* ---- the order ---- */
 
+static double next_act(const struct sim *f)
+{
+	return f->chooser->next != NULL ? f->chooser->next(f->chooser->state) : INFINITY;
+}
+
 /* Return the first request from the <i>-th on that waits for no answer. */
 static size_t next_alone(const struct sim *f, size_t i)
 {
@@ -327,12 +334,16 @@ static void run(struct sim *f)
 		double fail = next_failure(f), event = e->next < fail ? e->next : fail;
 		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(f->due), heard;
 		double arrival = fresh < due ? fresh : due, now = arrival <= event ? arrival : event;
+		double act = next_act(f);
 		unsigned publisher = next_publisher(f, &heard);
 
 		assert(now < INFINITY);
+		now = act <= now ? act : now;
 		pass_time(f, heard <= now ? heard : now);
 		if (heard <= now)
 			hear(f, publisher, heard);
+		else if (act <= now)
+			f->chooser->act(f->chooser->state, now);
 		else if (arrival <= event)
 			arrive(f, due <= fresh ? due_take(f->due) : &f->jobs[i++], now);
 		else if (e->next < fail)

@@ -19,12 +19,17 @@ struct chooser {
 	void *state;
 	/* Return an engine that is up; -1: no opinion, and the next in turn gets the request. */
 	int (*pick)(void *state, const struct sim *f, struct sim_job *j, double now);
+	/* The request goes to j->engine, which pick() or the turn has named. */
+	void (*sent)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*first)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*done)(void *state, const struct sim *f, struct sim_job *j, double now);
 	void (*tick)(void *state, double now);		/* every SIM_TICK_S */
 	/* Events of <engine> arrive. A hole in b->seq: a batch is lost. */
 	void (*heard)(void *state, const struct sim *f, unsigned engine, const struct kvlog_batch *b,
 		      double now);
+	/* Return when the chooser has something to do by itself; INFINITY: never. act(): do it. */
+	double (*next)(void *state);
+	void (*act)(void *state, double now);
 };
 
 #define SIM_TICK_S	0.1

@@ -11,7 +11,8 @@
 
 #define BLOCK		64u		/* tokens */
 #define PROMPT_MAX	65536u		/* tokens; longer prompts are cut */
-#define IDS_MAX		(PROMPT_MAX / BLOCK)
+#define AGENTIC_MAX	139968u		/* the same, of agentic */
+#define IDS_MAX		(AGENTIC_MAX / BLOCK)
 #define ANSWER_S	0.02		/* to read one token of an answer */
 
 /* Conversations that share <kinds> system prompts; each turn comes a pause after the answer to the
@@ -33,7 +34,7 @@ struct maker {
 	struct crowd crowd;
 	double last_pause;	/* of the last added turn, before its answer is waited for */
 	uint32_t ids[IDS_MAX];	/* of the prompt being made */
-	uint32_t n_ids, n_tokens;
+	uint32_t n_ids, n_tokens, max_tokens;
 };
 
 /* ---- chance ---- */
@@ -69,7 +70,7 @@ static uint32_t new_blocks(struct maker *m, uint32_t tokens)
 static void begin(struct maker *m, uint32_t first, uint32_t tokens)
 {
 	m->n_ids = m->n_tokens = 0;
-	for (; m->n_tokens + BLOCK <= tokens && m->n_ids < IDS_MAX; m->n_tokens += BLOCK)
+	for (; m->n_tokens + BLOCK <= tokens && m->n_ids < m->max_tokens / BLOCK; m->n_tokens += BLOCK)
 		m->ids[m->n_ids++] = first++;
 }
 
@@ -77,7 +78,7 @@ static void begin(struct maker *m, uint32_t first, uint32_t tokens)
  * that grows stays a prefix of the longer one. */
 static void add_own_tokens(struct maker *m, uint32_t tokens)
 {
-	m->n_tokens = tokens < PROMPT_MAX - m->n_tokens ? m->n_tokens + tokens : PROMPT_MAX;
+	m->n_tokens = tokens < m->max_tokens - m->n_tokens ? m->n_tokens + tokens : m->max_tokens;
 	while (m->n_ids * BLOCK < m->n_tokens)
 		m->ids[m->n_ids++] = m->next_block++;
 }
@@ -113,7 +114,7 @@ static void talk_once(struct maker *m, const struct talk *k, uint32_t system)
 
 	begin(m, system, k->shared);
 	add_own_tokens(m, (uint32_t)draw_around(m, k->open) + 1);
-	while (turns-- > 0 && !enough(m) && m->n_tokens < PROMPT_MAX && at < m->span) {
+	while (turns-- > 0 && !enough(m) && m->n_tokens < m->max_tokens && at < m->span) {
 		out = (uint32_t)draw_around(m, k->answer) + 1;
 		if (at >= 0)
 			ask(m, at, out, session);
@@ -168,6 +169,48 @@ static void make_agents(struct maker *m)
 		.turns = 15,
 		.pause_s = 2,
 		.work_s = 0.3 });
+}
+
+#define AGENTIC_KINDS	3u
+#define AGENTIC_SHARED	20480u	/* tokens of a client program's tools and system prompt */
+#define AGENTIC_TASK	4000	/* of the task, and what the program adds to it */
+#define AGENTIC_ADD	2500	/* of the result of a tool */
+#define AGENTIC_OUT	444
+#define AGENTIC_SUMMARY	6000	/* of what a program keeps when the prompt becomes too long */
+#define AGENTIC_TURNS	40u
+#define AGENTIC_PAUSE_S	5	/* for a tool */
+
+/* A turn comes when the answer has come and a tool has run. */
+static void agentic_once(struct maker *m, uint32_t system)
+{
+	double at = chance(m) * m->span, pause = 0;
+	uint32_t session = m->next_session++, out;
+
+	begin(m, system, AGENTIC_SHARED);
+	add_own_tokens(m, (uint32_t)draw_around(m, AGENTIC_TASK));
+	for (uint32_t turn = 0; turn < AGENTIC_TURNS && !enough(m); turn++) {
+		out = (uint32_t)draw_around(m, AGENTIC_OUT);
+		ask(m, at, out, session);
+		if (turn > 0 && !m->no_memory)
+			trace_after(m->t, pause);
+		pause = draw_around(m, AGENTIC_PAUSE_S);
+		at += out * ANSWER_S + pause;
+		add_own_tokens(m, out + (uint32_t)draw_around(m, AGENTIC_ADD));
+		if (m->n_tokens < AGENTIC_MAX)
+			continue;
+		begin(m, system, AGENTIC_SHARED);
+		add_own_tokens(m, (uint32_t)draw_around(m, AGENTIC_SUMMARY));
+	}
+}
+
+static void make_agentic(struct maker *m)
+{
+	uint32_t system = new_blocks(m, AGENTIC_KINDS * AGENTIC_SHARED);
+
+	m->max_tokens = AGENTIC_MAX;
+	m->span *= 0.55;
+	while (!enough(m))
+		agentic_once(m, system + draw_popular(m, AGENTIC_KINDS) * (AGENTIC_SHARED / BLOCK));
 }
 
 /* Add questions about one of <n> texts. */
@@ -273,6 +316,7 @@ static const struct {
 } workloads[] = {
 	{ "chat", make_chat, PLAIN },
 	{ "agents", make_agents, PLAIN },
+	{ "agentic", make_agentic, PLAIN },
 	{ "system", make_system, PLAIN },
 	{ "prefixes", make_prefixes, PLAIN },
 	{ "siblings", make_siblings, PLAIN },
@@ -349,6 +393,7 @@ static int make(struct workload *w, size_t i, const struct crowd *crowd, size_t 
 	trace_init(&w->trace, BLOCK);
 	m->t = &w->trace;
 	m->want = n;
+	m->max_tokens = PROMPT_MAX;
 	m->crowd = *crowd;
 	m->span = 2.0 * (double)n / engines;	/* seconds, times those of a request's work */
 	rng_init(&m->rng, seed);

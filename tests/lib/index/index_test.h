@@ -1,4 +1,4 @@
-/* index_test.h - look inside an index from tests, benches and fuzzing: check.c, dump.c. */
+/* index_test.h - look inside an index from tests, benches and fuzzing: check.c, dump.c, pairs.c. */
 #ifndef TESTS_LIB_INDEX_TEST_H
 #define TESTS_LIB_INDEX_TEST_H
 
@@ -15,6 +15,13 @@ const char *index_check(struct index *ix);
  * claims them, with the number of pages that it holds if that is not 0. Calls <put> with pieces. */
 void index_dump(struct index *ix, const struct space_key *space,
 		void (*put)(void *arg, const char *text, size_t n), void *arg);
+
+/* Call <fn> for each page that a server holds, with the chain hash of all pages up to it; with
+ * <claimed> also for those that are only claimed. To be called while no other thread works.
+ * O(everything x depth). */
+struct hash_key;
+void index_each_pair(struct index *ix, const struct hash_key *key, bool claimed,
+    void (*fn)(void *arg, server_id server, uint64_t prefix), void *arg);
 
 /* Do all steps of index_drop_step(). */
 static inline void index_drop_server(struct index *ix, server_id server)

@@ -127,6 +127,23 @@ static const struct {
 	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
 	    "    went to s1 (cached, by cost): 800 of 1,600 tokens were there, no work waited, cached "
 	    "blocks had to be loaded (0.25 s); s2 was idle and has to load cached blocks (0.50 s)\n" },
+	{ "events that do not count alone",
+	    HEAD(CHOICE("cached", "s1",
+		"1600") "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":800,"
+		"\"truth\":\"both\",\"truth_cause\":\"no_room\",\"compute_s\":0.1,\"cost_s\":1},"
+		"{\"load\":1,\"server\":\"s2\",\"wait_s\":0,\"cached_tokens\":800,\"truth\":\"tree\","
+		"\"truth_cause\":\"gap\",\"compute_s\":0.1,\"cost_s\":2},"
+		"{\"load\":1,\"server\":\"s3\",\"wait_s\":0,\"cached_tokens\":800,\"truth\":\"both\","
+		"\"truth_cause\":\"no_room\",\"compute_s\":0.1,\"cost_s\":2},"
+		"{\"load\":1,\"server\":\"s4\",\"wait_s\":0,\"cached_tokens\":800,\"truth\":\"tree\","
+		"\"truth_cause\":\"new\",\"compute_s\":0.1,\"cost_s\":2}],"
+		"\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cached, by cost): 800 of 1,600 tokens were there by requests and its "
+	    "engine's events, no work waited\n"
+	    "    events of s1, s3 do not count alone: some blocks had no room in events.max_bytes\n"
+	    "    events of s2 do not count alone: batches are missing\n"
+	    "    events of s4 do not count alone: new\n" },
 	{ "no body that makes sense",
 	    HEAD(
 		"\"mode\":\"on\",\"rule\":\"cost\",\"why\":\"badbody\",\"after\":{\"state\":\"done\","

@@ -87,7 +87,7 @@ static void asked(struct fleet_of *f, unsigned at, uint32_t prompt, uint32_t mat
 
 	for (uint32_t i = 0; i < PROMPT; i++)
 		pages[i] = (page_key)prompt << 32 | i;
-	marks_of(&m, 1, pages, PROMPT);
+	marks_of(&m, 1, pages, PROMPT, NULL);
 	capacity_sent(c, f->table, &sent, f->now);
 	s = policy_prefill_s(&f->opts, sent.tokens, hit ? (uint64_t)matched * PAGE : 0) *
 	    f->lru[at].slowness;
@@ -257,7 +257,7 @@ static void cut_prompts_hide_distances(void **state)
 	struct fleet_of f;
 
 	fleet_start(&f, 0);
-	marks_of(&m, 1, pages, PROMPT);
+	marks_of(&m, 1, pages, PROMPT, NULL);
 	for (unsigned i = 0; i < 400; i++) {
 		sent.uid = i + 1;
 		sent.matched = i > 0 ? PROMPT : 0;
@@ -282,7 +282,7 @@ static void only_clear_ones_count(void **state)
 	f.lru[0].size = 1e6;
 	for (uint32_t i = 0; i < 20; i++)
 		asked(&f, 0, i, 0);
-	marks_of(&m, 1, pages, PROMPT);
+	marks_of(&m, 1, pages, PROMPT, NULL);
 	sent.uid = 1001;
 	capacity_sent(&f.c[0], f.table, &sent, f.now);
 	capacity_forget(&f.c[0], 1001);
@@ -308,18 +308,18 @@ static void marks_are_where_prompts_agree(void **state)
 
 	for (uint32_t i = 0; i < 1u << 20; i++)
 		pages[i] = i * 77;
-	marks_of(&a, 5, pages, 1u << 20);
+	marks_of(&a, 5, pages, 1u << 20, NULL);
 	assert_in_range(a.n, 70, MARKS_MAX - 1);
 	assert_int_equal(a.depth[0], 16);
-	marks_of(&b, 6, pages, 1000);
+	marks_of(&b, 6, pages, 1000, NULL);
 	assert_true(b.n > 15 && b.key[0] != a.key[0]);
 	pages[500] = 1;
-	marks_of(&b, 5, pages, 1000);
+	marks_of(&b, 5, pages, 1000, NULL);
 	for (uint32_t i = 0; i < b.n; i++) {
 		assert_int_equal(a.depth[i], b.depth[i]);
 		assert_true((a.key[i] == b.key[i]) == (b.depth[i] <= 500));
 	}
-	marks_of(&b, 5, pages, 15);
+	marks_of(&b, 5, pages, 15, NULL);
 	assert_int_equal(b.n, 0);
 }
 

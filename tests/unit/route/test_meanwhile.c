@@ -16,10 +16,10 @@ static void meanwhile(void (**what)(void))
 }
 
 #define index_match(...)	(meanwhile(&before_match), index_match(__VA_ARGS__))
-#define index_commit(...)	(meanwhile(&before_commit), index_commit(__VA_ARGS__))
+#define index_commit_at(...)	(meanwhile(&before_commit), index_commit_at(__VA_ARGS__))
 #include "agent/route/route.c"
 #undef index_match
-#undef index_commit
+#undef index_commit_at
 
 static uint64_t pages(const char *name)
 {

@@ -15,7 +15,7 @@ static void marks_at(struct marks *m, uint64_t space, uint64_t first)
 
 	for (uint32_t i = 0; i < PAGES; i++)
 		pages[i] = first + i;
-	marks_of(m, space, pages, PAGES);
+	marks_of(m, space, pages, PAGES, NULL);
 }
 
 static void counts_up_to_where_they_branch(void **state)

@@ -68,7 +68,7 @@ static void each_holds_together(void **state)
 
 	for (i = 0; workload_at(i) != NULL; i++)
 		holds_together(workload_at(i));
-	assert_int_equal(i, 12);
+	assert_int_equal(i, 13);
 	for (i = 0; i < sizeof(crowds) / sizeof(crowds[0]); i++)
 		holds_together(crowds[i]);
 }

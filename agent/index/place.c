@@ -1,0 +1,107 @@
+/* place.c - walk from a node up to the root of its space and collect the pages on the way.
+ *
+ * One shard is locked at a time, as on the way up in follow.c. Between two locks a node may split,
+ * so that the part below the split keeps the number; it may be joined with its child, or removed.
+ * The walk only goes on while each node ends where the pages collected so far begin, or below. */
+#include "agent/index/place.h"
+#include "agent/index/tree_in.h"
+
+/* Copy the pages of <id> that are before <upto>. Set <upto> to where they begin, <id> to the
+ * parent, and <step> to the object. Returns false if the node has no place there. */
+static bool copy_node(struct index *ix, node_id *id, uint32_t *upto, page_key *pages,
+    struct index_step *step)
+{
+	uint64_t locked = shard_bit(ix, *id);
+	const struct node *nd;
+	bool fits;
+
+	shards_lock(ix, locked);
+	nd = node_at(ix, *id);
+	fits = nd != NULL && nd->id == *id && nd->kind == NODE_EDGE && node_end(nd) >= *upto;
+	if (fits) {
+		if (nd->start < *upto) {
+			memcpy(pages + nd->start, node_pages(nd), (*upto - nd->start) * sizeof(page_key));
+			*upto = nd->start;
+		}
+		*step = (struct index_step){ nd->id, nd->serial };
+		*id = nd->parent;
+	}
+	shards_unlock(ix, locked);
+	return fits;
+}
+
+static bool is_root(struct index *ix, node_id id, const struct space_key *space)
+{
+	uint64_t locked = shard_bit(ix, id);
+	const struct node *nd;
+	bool is;
+
+	shards_lock(ix, locked);
+	nd = node_at(ix, id);
+	is = nd != NULL && nd->kind == NODE_ROOT && node_pages(nd)[0] == space->h[0] &&
+	    node_pages(nd)[1] == space->h[1];
+	shards_unlock(ix, locked);
+	return is;
+}
+
+bool index_place_pages(struct index *ix, const struct space_key *space, struct index_place at,
+    page_key *pages, struct index_match *m)
+{
+	struct index_step step = { 0, 0 }, lowest = { 0, 0 };
+	uint32_t upto = at.depth;
+	node_id id = at.node;
+
+	if (at.depth > ix->opts.max_pages)
+		return false;
+	while (upto > 0) {
+		if (!copy_node(ix, &id, &upto, pages, &step))
+			return false;
+		if (upto < at.depth && lowest.node == 0)
+			lowest = step;
+	}
+	if (at.depth == 0 || !is_root(ix, id, space))
+		return false;
+	if (m != NULL)
+		m->cursor = (struct index_cursor){ lowest.node, lowest.serial, at.depth, 0 };
+	return true;
+}
+
+bool index_place_exists(struct index *ix, struct index_place at)
+{
+	uint64_t locked = shard_bit(ix, at.node);
+	const struct node *nd;
+	bool exists;
+
+	shards_lock(ix, locked);
+	nd = node_at(ix, at.node);
+	exists = nd != NULL && nd->id == at.node && nd->kind == NODE_EDGE && at.depth > 0 &&
+	    at.depth <= node_end(nd);
+	shards_unlock(ix, locked);
+	return exists;
+}
+
+bool index_place_space(struct index *ix, struct index_place at, struct space_key *space)
+{
+	node_id id = at.node;
+	uint64_t locked;
+	const struct node *nd;
+	bool below = true;
+
+	*space = (struct space_key){ .page_room = 0 };
+	while (below) {
+		shards_lock(ix, locked = shard_bit(ix, id));
+		nd = node_at(ix, id);
+		below = nd != NULL && nd->id == id && nd->kind == NODE_EDGE;
+		if (below) {
+			if (space->page_room == 0)
+				space->page_room = nd->page_room;
+			id = nd->parent;
+		} else if (nd != NULL && nd->id == id) {
+			space->h[0] = node_pages(nd)[0];
+			space->h[1] = node_pages(nd)[1];
+			space->tenant = nd->tenant;
+		}
+		shards_unlock(ix, locked);
+	}
+	return nd != NULL && nd->id == id && space->page_room != 0;
+}

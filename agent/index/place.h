@@ -1,0 +1,40 @@
+/* place.h - a prefix by the number of a node below it, in place of its pages.
+ *
+ *   root --[ A B C D ]--+--[ E F ]   node 7      (7, 6) is the prefix A B C D E F
+ *                       `--[ X ]     node 9      (9, 3) is the prefix A B C
+ *
+ * A node keeps its number as long as the pages above it are the same, however nodes split and join.
+ * So a place stays right until its node is gone. Its number may then be given to another node: the
+ * caller must know from elsewhere which pages they should be, such as from their chain hash. */
+#ifndef KVROUTE_INDEX_PLACE_H
+#define KVROUTE_INDEX_PLACE_H
+
+#include "agent/index/index.h"
+
+struct index_place {
+	uint32_t node;		/* 0: none */
+	uint32_t depth;		/* pages from the start; they end on <node> or above it */
+};
+
+/* Do what index_commit() does, and write to <end> where the claim ends. It is (0, 0) without a
+ * claim. */
+index_claim index_commit_at(struct index *ix, const struct space_key *space, const page_key *pages,
+    size_t n, const struct index_match *m, server_id server, msec now, unsigned priority,
+    struct index_place *end);
+
+/* Return whether the node exists and <at> may lie on it or above it. O(1). */
+bool index_place_exists(struct index *ix, struct index_place at);
+
+/* Write the pages from the start to <at> to <pages>, which has room for at.depth of them. Set the
+ * cursor of <m>, which may be NULL, so that a commit of these pages and more need not compare them
+ * again. Returns false if there is no such place in <space>; <pages> is then undefined. Locks one
+ * shard at a time: other threads may change the tree meanwhile, and a place whose node is another
+ * one by now may give pages that never followed each other. O(depth). */
+bool index_place_pages(struct index *ix, const struct space_key *space, struct index_place at,
+    page_key *pages, struct index_match *m);
+
+/* Set <space> to that of the node, with the room of its pages; .part_room is 0. Returns false if
+ * there is no such place. O(nodes above it). */
+bool index_place_space(struct index *ix, struct index_place at, struct space_key *space);
+
+#endif

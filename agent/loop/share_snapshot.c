@@ -1,0 +1,465 @@
+/* Snapshots in the store: one of the warm agents leaves what it knows for those that start.
+ *
+ *   snapshot           which one is the last, and the positions of the streams from which on it
+ *                      must be completed
+ *   snapshot:NUMBER    a hash of its chunks; it expires if the writer ends before it is whole
+ *   snapshot-writer    the lease of the agent that writes
+ *   snapshot-fresh     expires when the last one is old
+ *   snapshot-wanted    set by an agent that starts and finds none that fits
+ *
+ * All have the hash tag of part 0, so they are on one server of a cluster. The index is written in
+ * slices while others use it (agent/index/snapshot.h), chunk by chunk, on a connection of its own,
+ * so that batches do not wait. Each chunk ends with its hash under the fleet's key.
+ *
+ * A snapshot has what servers hold, and a request that was open when it began has not brought that
+ * yet. So the positions lie SAFETY_MS before its beginning: what is read twice changes nothing. */
+#include "agent/loop/share_in.h"
+
+#ifdef HAVE_HIREDIS
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/base/mem.h"
+#include "agent/index/snapshot.h"
+#include "agent/loop/share_snapshot_in.h"
+#include "agent/os/clock.h"
+
+#define SLICE_NODES	64u
+#define CHUNK_MAX	((size_t)8 << 20)	/* a step may write more than SNAPSHOT_CHUNK */
+#define LOOK_MS		1000
+#define LEASE_MS	30000
+#define KEEP_MS		3600000		/* of a whole one, at least */
+#define OLD_KEEP_MS	60000		/* of the one before, for those that are reading it */
+#define SAFETY_MS	10000
+
+/* ---- keys and numbers as texts ---- */
+
+void snapshot_key(const struct share *sh, const char *word, char out[STORE_KEY_MAX])
+{
+	snprintf(out, STORE_KEY_MAX, "kvroute:{%s:0}:%s", sh->opts.fleet, word);
+}
+
+static void chunks_key(const struct share *sh, uint64_t gen, char out[STORE_KEY_MAX])
+{
+	char word[40];
+
+	snprintf(word, sizeof(word), "snapshot:%016llx", (unsigned long long)gen);
+	snapshot_key(sh, word, out);
+}
+
+struct span number_text(char out[24], uint64_t v)
+{
+	return span_of(out, (size_t)snprintf(out, 24, "%llu", (unsigned long long)v));
+}
+
+struct span hex_text(char out[24], uint64_t v)
+{
+	return span_of(out, (size_t)snprintf(out, 24, "%016llx", (unsigned long long)v));
+}
+
+/* ---- the description ---- */
+
+static size_t write_meta(
+    const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap)
+{
+	size_t n = (size_t)snprintf(out, cap, "1 %llx %u %llu %llx %u", (unsigned long long)m->gen,
+	    m->chunks, (unsigned long long)m->bytes, (unsigned long long)m->wanted, sh->n_parts);
+
+	for (uint32_t i = 0; i < sh->n_parts && n < cap; i++)
+		n += (size_t)snprintf(out + n, cap - n, " %s", m->at[i]);
+	return n < cap ? n : cap - 1;
+}
+
+/* Cut the first word off <s>. */
+static bool take_word(struct span *s, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	while (n < s->n && s->p[n] != ' ')
+		n++;
+	if (n == 0 || n >= cap)
+		return false;
+	memcpy(out, s->p, n);
+	out[n] = '\0';
+	*s = span_of(s->p + n + (n < s->n), s->n - n - (n < s->n));
+	return true;
+}
+
+static bool take_value(struct span *s, int base, uint64_t max, uint64_t *v)
+{
+	char word[24], *end;
+
+	if (!take_word(s, word, sizeof(word)) || word[0] == '-' || word[0] == '+')
+		return false;
+	errno = 0;
+	*v = strtoull(word, &end, base);
+	return errno == 0 && *end == '\0' && *v <= max;
+}
+
+/* An agent with another number of parts reads other streams. */
+static void log_parts(struct share *sh, uint32_t parts)
+{
+	struct log_line ln;
+
+	if (sh->told_parts || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
+				  "another agent of the fleet has another number of parts"))
+		return;
+	sh->told_parts = true;
+	log_int(&ln, "parts", sh->n_parts);
+	log_int(&ln, "other", parts);
+	log_text(&ln, "effect", "each of the two learns only a part of what the other does");
+	log_text(&ln, "remedy",
+		"set share.parts and share.cluster alike on all agents, or share.fleet apart");
+	log_end(&ln);
+}
+
+bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m)
+{
+	uint64_t version, chunks, parts;
+
+	if (!take_value(&s, 10, 1, &version) || version != 1 || !take_value(&s, 16, UINT64_MAX, &m->gen) ||
+	    !take_value(&s, 10, UINT32_MAX, &chunks) || !take_value(&s, 10, UINT64_MAX, &m->bytes) ||
+	    !take_value(&s, 16, UINT64_MAX, &m->wanted) || !take_value(&s, 10, STORE_PARTS_MAX, &parts))
+		return false;
+	if (parts != sh->n_parts) {
+		log_parts(sh, (uint32_t)parts);
+		return false;
+	}
+	m->chunks = (uint32_t)chunks;
+	for (uint32_t i = 0; i < sh->n_parts; i++)
+		if (!take_word(&s, m->at[i], sizeof(m->at[i])) || !read_position_is_valid(m->at[i]))
+			return false;
+	return s.n == 0;
+}
+
+uint64_t snapshot_chunk_hash(
+    const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n)
+{
+	return hash_mix_span(&sh->key, hash_mix(&sh->key, gen, i), span_of(bytes, n));
+}
+
+bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i)
+{
+	char key[STORE_KEY_MAX], field[24];
+	const struct span words[] = { SPAN("HGET"), (chunks_key(sh, gen, key), span_str(key)),
+		number_text(field, i) };
+
+	return conn_send(&sh->bulk, fn, sh, i, BULK_WAIT_MS(sh), 3, words);
+}
+
+/* ---- the bulk connection ---- */
+
+static void on_bulk_opened(struct conn *c)
+{
+	if (c->sh->writer.w == NULL)
+		warm_bulk_opened(c->sh);
+}
+
+static void on_bulk_lost(struct conn *c)
+{
+	if (c->sh->writer.w != NULL)
+		c->sh->writer.failed = true;
+	else
+		warm_bulk_lost(c->sh);
+}
+
+static const struct conn_use bulk_use = { on_bulk_opened, on_bulk_lost };
+
+void snapshot_init(struct share *sh)
+{
+	conn_init(&sh->bulk, sh, &bulk_use, NULL, CHUNK_MAX + (1u << 20));
+}
+
+/* ---- the end of writing ---- */
+
+static bool on_ignored(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	return false;
+}
+
+static void expire(struct conn *c, const char *key, uint64_t ms)
+{
+	char text[24];
+	const struct span words[] = { SPAN("PEXPIRE"), span_str(key), number_text(text, ms) };
+
+	conn_send(c, on_ignored, NULL, 0, BULK_WAIT_MS(c->sh), 3, words);
+}
+
+static void end_lease(struct share *sh)
+{
+	char key[STORE_KEY_MAX];
+	const struct span words[] = { SPAN("DEL"),
+		(snapshot_key(sh, "snapshot-writer", key), span_str(key)) };
+
+	if (sh->part[0].owner != NULL)
+		conn_send(&sh->part[0].owner->cmd, on_ignored, NULL, 0, sh->opts.timeout_ms, 2, words);
+}
+
+void snapshot_stop(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+
+	if (s->w == NULL)
+		return;
+	snapshot_writer_free(s->w);
+	mem_free(s->chunk);
+	*s = (struct snapshot_job){ .looked_at = s->looked_at, .before = s->before };
+	conn_aim(&sh->bulk, NULL);
+	end_lease(sh);
+}
+
+static void log_written(struct share *sh)
+{
+	const struct snapshot_job *s = &sh->writer;
+	struct log_line ln;
+
+	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_SHARE, "snapshot written to the store"))
+		return;
+	log_int(&ln, "bytes", (int64_t)s->meta.bytes);
+	log_int(&ln, "chunks", s->meta.chunks);
+	log_text(&ln, "why", s->meta.wanted != 0 ? "an agent has started" : "the last one is old");
+	log_int(&ln, "ms", clock_msec() - s->since);
+	log_end(&ln);
+}
+
+static void writing_failed(struct share *sh, struct span why)
+{
+	struct log_line ln;
+
+	count_add(&sh->figures.snapshot_failures, 1);
+	if (log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_SHARE,
+		"cannot write a snapshot to the store; it is tried again")) {
+		log_span(&ln, "error", why);
+		log_end(&ln);
+	}
+	snapshot_stop(sh);
+}
+
+/* The description says the new one from now on. */
+static bool on_described(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct snapshot_job *s = &sh->writer;
+	char key[STORE_KEY_MAX];
+
+	if (s->w == NULL)
+		return false;
+	if (reply_is_any_error(r)) {
+		writing_failed(sh, reply_text(r));
+		return false;
+	}
+	if (s->before != 0) {
+		chunks_key(sh, s->before, key);
+		expire(c, key, OLD_KEEP_MS);
+	}
+	s->before = s->meta.gen;
+	count_add(&sh->figures.snapshots_written, 1);
+	__atomic_store_n(&sh->figures.snapshot_bytes, s->meta.bytes, __ATOMIC_RELAXED);
+	log_written(sh);
+	snapshot_stop(sh);
+	return false;
+}
+
+static void set_for(
+    struct share *sh, conn_reply_fn *fn, const char *word, struct span value, msec ms)
+{
+	char key[STORE_KEY_MAX], text[24];
+	const struct span words[] = { SPAN("SET"), (snapshot_key(sh, word, key), span_str(key)), value,
+		SPAN("PX"), number_text(text, (uint64_t)ms) };
+
+	conn_send(&sh->bulk, fn, sh, 0, BULK_WAIT_MS(sh), 5, words);
+}
+
+static void describe(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+	char key[STORE_KEY_MAX], text[128 + STORE_PARTS_MAX * STORE_ID_MAX];
+	msec every = sh->opts.snapshot_every_ms, keep = every * 3 > KEEP_MS ? every * 3 : KEEP_MS;
+	size_t n = write_meta(sh, &s->meta, text, sizeof(text));
+
+	chunks_key(sh, s->meta.gen, key);
+	expire(&sh->bulk, key, (uint64_t)keep + OLD_KEEP_MS);
+	if (every > 0)
+		set_for(sh, on_ignored, "snapshot-fresh", SPAN("1"), every);
+	set_for(sh, on_described, "snapshot", span_of(text, n), keep);
+	s->under_way = true;
+}
+
+/* ---- chunks ---- */
+
+static int put_bytes(void *arg, const void *bytes, size_t n)
+{
+	struct snapshot_job *s = arg;
+	size_t cap = s->cap > 0 ? s->cap : SNAPSHOT_CHUNK * 2;
+	uint8_t *more;
+
+	if (n > CHUNK_MAX - s->n)
+		return -1;
+	while (cap < s->n + n + 8)
+		cap *= 2;
+	if (cap > s->cap) {
+		if ((more = mem_resize(s->chunk, cap, 1)) == NULL)
+			return -1;
+		s->chunk = more;
+		s->cap = cap;
+	}
+	memcpy(s->chunk + s->n, bytes, n);
+	s->n += n;
+	return 0;
+}
+
+static bool on_chunk(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct snapshot_job *s = &sh->writer;
+
+	if (s->w == NULL)
+		return false;
+	s->under_way = false;
+	if (reply_is_any_error(r))
+		writing_failed(sh, reply_text(r));
+	else
+		ev_idle_start(sh->loop, &sh->idle);
+	return false;
+}
+
+static void send_chunk(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+	uint64_t hash = htole64(snapshot_chunk_hash(sh, s->meta.gen, s->meta.chunks, s->chunk, s->n));
+	char key[STORE_KEY_MAX], lease[STORE_KEY_MAX], field[24];
+	struct span words[] = { SPAN("HSET"), (chunks_key(sh, s->meta.gen, key), span_str(key)),
+		number_text(field, s->meta.chunks), span_of(s->chunk, s->n + 8) };
+
+	memcpy(s->chunk + s->n, &hash, 8);
+	s->under_way = conn_send(&sh->bulk, on_chunk, sh, 0, BULK_WAIT_MS(sh), 4, words);
+	if (!s->under_way)
+		return;
+	snapshot_key(sh, "snapshot-writer", lease);
+	expire(&sh->bulk, key, LEASE_MS);
+	expire(&sh->bulk, lease, LEASE_MS);
+	s->meta.bytes += s->n;
+	s->meta.chunks++;
+	s->n = 0;
+}
+
+bool snapshot_step(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+	int rc = 0;
+
+	if (s->w == NULL)
+		return false;
+	/* a chunk that was under way gets no answer any more */
+	if (s->failed) {
+		writing_failed(sh, span_str(sh->bulk.error));
+		return false;
+	}
+	if (s->under_way || sh->bulk.ctx == NULL)
+		return false;
+	if (!s->whole && s->n < SNAPSHOT_CHUNK) {
+		if ((rc = snapshot_write(s->w, SLICE_NODES)) < 0) {
+			writing_failed(sh, SPAN("not enough memory"));
+			return false;
+		}
+		s->whole = rc > 0;
+	}
+	if (s->n >= SNAPSHOT_CHUNK || (s->whole && s->n > 0))
+		send_chunk(sh);
+	else if (s->whole)
+		describe(sh);
+	return s->w != NULL && !s->under_way;
+}
+
+/* ---- the beginning ---- */
+
+static void begin_writing(struct share *sh, uint64_t wanted)
+{
+	struct snapshot_job *s = &sh->writer;
+
+	s->meta = (struct snapshot_meta){ .gen = rng_next(&sh->rng), .wanted = wanted };
+	for (uint32_t i = 0; i < sh->n_parts; i++)
+		read_position_before(sh->part[i].at, SAFETY_MS, s->meta.at[i]);
+	s->since = clock_msec();
+	s->n = 0;
+	s->w = route_snapshot(sh->agent->route, agent_msec(sh->agent), put_bytes, s);
+	if (s->w == NULL) {
+		end_lease(sh);
+		return;
+	}
+	conn_aim(&sh->bulk, sh->part[0].owner);
+	ev_idle_start(sh->loop, &sh->idle);
+}
+
+static bool on_lease(struct conn *c, void *arg, uint64_t wanted, struct redisReply *r)
+{
+	struct share *sh = arg;
+
+	if (span_eq(reply_text(r), SPAN("OK")) && sh->writer.w == NULL && sh->part[0].owner != NULL)
+		begin_writing(sh, wanted);
+	return false;
+}
+
+static void ask_for_lease(struct share *sh, struct conn *c, uint64_t wanted)
+{
+	char key[STORE_KEY_MAX], self[24], ms[24];
+	const struct span words[] = { SPAN("SET"),
+		(snapshot_key(sh, "snapshot-writer", key), span_str(key)),
+		hex_text(self, sh->self), SPAN("NX"), SPAN("PX"),
+		number_text(ms, LEASE_MS) };
+
+	conn_send(c, on_lease, sh, wanted, sh->opts.timeout_ms, 6, words);
+}
+
+/* Wanted, fresh, description. */
+static bool on_look(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct snapshot_meta last = { .gen = 0 };
+	struct span word;
+	uint64_t wanted = 0;
+	bool old;
+
+	if (reply_is_any_error(r)) {
+		store_note(sh, sh->part[0].owner, reply_text(r));
+		return false;
+	}
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3)
+		return false;
+	word = reply_text(r->element[0]);
+	take_value(&word, 16, UINT64_MAX, &wanted);
+	if (snapshot_read_meta(sh, reply_text(r->element[2]), &last))
+		sh->writer.before = last.gen;
+	old = r->element[1]->type == REDIS_REPLY_NIL && sh->opts.snapshot_every_ms > 0;
+	if ((wanted != 0 && wanted != last.wanted) || old)
+		ask_for_lease(sh, c, wanted);
+	return false;
+}
+
+void snapshot_tick(struct share *sh, msec now)
+{
+	struct snapshot_job *s = &sh->writer;
+	char wanted[STORE_KEY_MAX], fresh[STORE_KEY_MAX], last[STORE_KEY_MAX];
+	struct store_server *to = sh->part[0].owner;
+
+	if (s->w != NULL) {
+		ev_idle_start(sh->loop, &sh->idle);
+		if (to == NULL)
+			s->failed = true;
+		return;
+	}
+	if (sh->warm.state != WARM_YES || to == NULL || now - s->looked_at < LOOK_MS)
+		return;
+	s->looked_at = now + rng_below(&sh->rng, LOOK_MS / 4);
+	snapshot_key(sh, "snapshot-wanted", wanted);
+	snapshot_key(sh, "snapshot-fresh", fresh);
+	snapshot_key(sh, "snapshot", last);
+
+	const struct span words[] = { SPAN("MGET"), span_str(wanted), span_str(fresh), span_str(last) };
+
+	conn_send(&to->cmd, on_look, sh, 0, sh->opts.timeout_ms, 4, words);
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* share_snapshot_in.h - what writing and reading a snapshot in the store have in common. */
+#ifndef KVROUTE_LOOP_SHARE_SNAPSHOT_IN_H
+#define KVROUTE_LOOP_SHARE_SNAPSHOT_IN_H
+
+#include "agent/loop/share_in.h"
+
+#define SNAPSHOT_CHUNK		((size_t)512 << 10)	/* bytes, about */
+#define BULK_WAIT_MS(sh)	((sh)->opts.timeout_ms * 5)	/* a chunk takes longer than a word */
+
+/* Write the name of the key of <word>. */
+void snapshot_key(const struct share *sh, const char *word, char out[STORE_KEY_MAX]);
+struct span number_text(char out[24], uint64_t v), hex_text(char out[24], uint64_t v);
+
+/* Read a description. Returns false if it makes no sense or has another number of parts. */
+bool snapshot_read_meta(struct share *sh, struct span text, struct snapshot_meta *m);
+uint64_t snapshot_chunk_hash(
+    const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n);
+
+/* Ask for chunk <i>, on the bulk connection. <fn> gets the share, and <i> as its tag. */
+bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i);
+
+/* The bulk connection, while it does not write. */
+void warm_bulk_opened(struct share *sh);
+void warm_bulk_lost(struct share *sh);
+
+#endif

@@ -1,0 +1,323 @@
+/* How an agent that starts becomes warm.
+ *
+ *   ASK    is there a snapshot in the store?
+ *   LOAD   yes: read its chunks and load them into the index, which is in use already
+ *   READ   read the streams, from the snapshot's positions on or from their beginning
+ *   YES    all that was in the streams is applied, and a snapshot was loaded or no sibling has one
+ *
+ * If the streams no longer reach back to the snapshot, or siblings live and there is none, a new
+ * one is wanted, and one of them writes it. If none does, the agent counts as warm after a while:
+ * what it lacks comes by comparing digests. */
+#include "agent/loop/share_in.h"
+
+#ifdef HAVE_HIREDIS
+#include <endian.h>
+#include <stdio.h>
+
+#include "agent/base/mem.h"
+#include "agent/index/snapshot.h"
+#include "agent/loop/share_snapshot_in.h"
+#include "agent/os/clock.h"
+
+#define ALONE_MS	1500	/* a sibling that lives is heard within this time */
+#define POLL_MS		200
+#define WANT_MS		20000	/* longest wait for a sibling's snapshot */
+#define TRIES		3
+
+/* ---- the end ---- */
+
+static void log_warm(struct share *sh, msec now)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_LIFE, "warm: this agent has the fleet's state"))
+		return;
+	log_text(&ln, "from", sh->warm.loaded ? "a snapshot in the store, and the streams" :
+		sh->warm.alone ? "the streams; no sibling is running" : "the streams");
+	log_int(&ln, "siblings", (int64_t)sh->siblings.n);
+	log_int(&ln, "ms", now - sh->started);
+	log_end(&ln);
+}
+
+static void become_warm(struct share *sh, msec now)
+{
+	sh->warm.state = WARM_YES;
+	__atomic_store_n(&sh->is_warm, 1, __ATOMIC_RELEASE);
+	if (sh->writer.w == NULL)
+		conn_aim(&sh->bulk, NULL);
+	log_warm(sh, now);
+}
+
+static void start_reading(struct share *sh)
+{
+	for (uint32_t i = 0; i < sh->n_parts; i++) {
+		snprintf(sh->part[i].at, sizeof(sh->part[i].at), "%s",
+		    sh->warm.loaded ? sh->warm.meta.at[i] : "0-0");
+		sh->part[i].at_is_early = true;
+	}
+	sh->warm.state = WARM_READ;
+	sh->warm.since = clock_msec();
+	read_aim(sh);
+}
+
+static void drop_bytes(struct share_warm *w)
+{
+	mem_free(w->bytes);
+	w->bytes = NULL;
+	w->n = w->cap = 0;
+	w->loading = false;
+}
+
+void warm_free(struct share *sh)
+{
+	drop_bytes(&sh->warm);
+}
+
+/* ---- loading ---- */
+
+static void loading_ended(struct share *sh)
+{
+	drop_bytes(&sh->warm);
+	conn_aim(&sh->bulk, NULL);
+	if (sh->warm.state == WARM_LOAD)
+		start_reading(sh);
+}
+
+static void refuse_snapshot(struct share *sh, const char *why)
+{
+	struct log_line ln;
+
+	count_add(&sh->figures.snapshots_refused, 1);
+	if (log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_SHARE, "snapshot in the store refused")) {
+		log_text(&ln, "error", why);
+		log_text(&ln, "effect", "the agent asks its siblings for another one");
+		log_end(&ln);
+	}
+	loading_ended(sh);
+}
+
+static void log_loaded(struct share *sh, const struct snapshot_stats *st, msec ms)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_LIFE, "snapshot of the store loaded"))
+		return;
+	log_int(&ln, "bytes", (int64_t)st->bytes);
+	log_int(&ln, "pages", (int64_t)st->pages);
+	log_int(&ln, "servers", (int64_t)st->servers);
+	log_int(&ln, "prefixes", (int64_t)st->held);
+	log_int(&ln, "ms", ms);
+	log_end(&ln);
+}
+
+static void load_bytes(struct share *sh)
+{
+	struct share_warm *w = &sh->warm;
+	struct snapshot_stats st = { 0 };
+	struct err e = { 0 };
+	msec begun = clock_msec();
+
+	if (w->n != w->meta.bytes) {
+		refuse_snapshot(sh, "it has another size than described");
+		return;
+	}
+	if (route_restore(sh->agent->route, w->bytes, w->n, agent_msec(sh->agent), &st, &e) != 0) {
+		refuse_snapshot(sh, e.text);
+		return;
+	}
+	w->loaded = true;
+	count_add(&sh->figures.snapshots_loaded, 1);
+	__atomic_store_n(&sh->figures.snapshot_bytes, w->n, __ATOMIC_RELAXED);
+	log_loaded(sh, &st, clock_msec() - begun);
+	loading_ended(sh);
+}
+
+/* A chunk, then its hash. The buffer grows with what has come. */
+static const char *take_chunk(struct share *sh, uint32_t i, struct span chunk)
+{
+	struct share_warm *w = &sh->warm;
+	size_t n = chunk.n - 8, cap = w->cap > 0 ? w->cap : SNAPSHOT_CHUNK;
+	uint64_t hash;
+	uint8_t *more;
+
+	if (chunk.n < 8)
+		return "a chunk is missing";
+	memcpy(&hash, chunk.p + n, 8);
+	if (le64toh(hash) != snapshot_chunk_hash(sh, w->meta.gen, i, chunk.p, n))
+		return "a chunk is damaged, or was written under another key";
+	if (n > w->most - w->n)
+		return "it is larger than this index could write; is index.max_bytes the same?";
+	while (cap < w->n + n)
+		cap *= 2;
+	if (cap > w->cap) {
+		if ((more = mem_resize(w->bytes, cap, 1)) == NULL)
+			return "not enough memory";
+		w->bytes = more;
+		w->cap = cap;
+	}
+	memcpy(w->bytes + w->n, chunk.p, n);
+	w->n += n;
+	w->lost = 0;
+	return NULL;
+}
+
+static bool on_chunk(struct conn *c, void *arg, uint64_t i, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct share_warm *w = &sh->warm;
+	const char *why;
+
+	if (!w->loading)
+		return false;
+	if (reply_is_any_error(r)) {
+		store_note(sh, c->to, reply_text(r));
+		refuse_snapshot(sh, "the store gave an error");
+	} else if ((why = take_chunk(sh, (uint32_t)i, reply_text(r))) != NULL) {
+		refuse_snapshot(sh, why);
+	} else if (++w->chunk == w->meta.chunks) {
+		load_bytes(sh);
+	} else {
+		snapshot_get_chunk(sh, on_chunk, w->meta.gen, w->chunk);
+	}
+	return false;
+}
+
+void warm_bulk_opened(struct share *sh)
+{
+	if (sh->warm.loading)
+		snapshot_get_chunk(sh, on_chunk, sh->warm.meta.gen, sh->warm.chunk);
+}
+
+/* It goes on when the connection is back, with the chunk that is missing. */
+void warm_bulk_lost(struct share *sh)
+{
+	if (sh->warm.loading && ++sh->warm.lost >= TRIES)
+		refuse_snapshot(sh, "the connection was lost each time that a chunk was asked for");
+}
+
+static void start_loading(struct share *sh, const struct snapshot_meta *m)
+{
+	struct share_warm *w = &sh->warm;
+
+	drop_bytes(w);
+	w->tries++;
+	w->meta = *m;
+	w->chunk = 0;
+	w->lost = 0;
+	w->loading = true;
+	conn_aim(&sh->bulk, sh->part[0].owner);
+}
+
+/* ---- asking ---- */
+
+void warm_command_lost(struct share *sh)
+{
+	sh->warm.asking = false;
+}
+
+static bool on_meta(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct share_warm *w = &sh->warm;
+	struct snapshot_meta m = { .gen = 0 };
+	bool valid;
+
+	w->asking = false;
+	if (reply_is_any_error(r)) {
+		store_note(sh, c->to, reply_text(r));
+		return false;
+	}
+	valid = snapshot_read_meta(sh, reply_text(r), &m) && m.chunks > 0;
+	if (w->loading || w->state == WARM_YES)
+		return false;
+	if (w->state == WARM_ASK) {
+		w->known = valid ? m.gen : 0;
+		if (valid)
+			w->state = WARM_LOAD;
+		else
+			start_reading(sh);
+	} else {
+		valid = valid && m.gen != w->known;
+	}
+	if (valid)
+		start_loading(sh, &m);
+	return false;
+}
+
+static void ask_for_meta(struct share *sh, msec now)
+{
+	char key[STORE_KEY_MAX];
+	const struct span words[] = { SPAN("GET"), (snapshot_key(sh, "snapshot", key), span_str(key)) };
+
+	if (sh->warm.asking || now - sh->warm.asked_at < POLL_MS)
+		return;
+	sh->warm.asked_at = now;
+	sh->warm.asking =
+	    conn_send(&sh->part[0].owner->cmd, on_meta, sh, 0, sh->opts.timeout_ms, 2, words);
+}
+
+static bool on_wanted(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	return false;
+}
+
+/* Each takes the next snapshot, so one is enough for all agents that start together. */
+static void want_snapshot(struct share *sh, msec now)
+{
+	char key[STORE_KEY_MAX], token[24], ms[24];
+	uint64_t wanted = rng_next(&sh->rng) | 1;
+	const struct span words[] = { SPAN("SET"),
+		(snapshot_key(sh, "snapshot-wanted", key), span_str(key)),
+		hex_text(token, wanted), SPAN("PX"), number_text(ms, WANT_MS) };
+
+	if (conn_send(&sh->part[0].owner->cmd, on_wanted, NULL, 0, sh->opts.timeout_ms, 5, words))
+		sh->warm.wanted_at = now;
+}
+
+/* ---- reading ---- */
+
+void warm_lost(struct share *sh)
+{
+	if (sh->warm.state == WARM_READ)
+		sh->warm.loaded = false;
+}
+
+static bool sibling_is_warm(const struct share *sh)
+{
+	for (size_t i = 0; i < sh->siblings.n; i++)
+		if (sh->siblings.s[i].told && sh->siblings.s[i].alive.warm)
+			return true;
+	return false;
+}
+
+static void look_at_reading(struct share *sh, msec now)
+{
+	struct share_warm *w = &sh->warm;
+
+	if (w->loading || !read_caught_up(sh))
+		return;
+	if (w->loaded || w->tries >= TRIES || (w->wanted_at != 0 && now - w->wanted_at > WANT_MS)) {
+		become_warm(sh, now);
+	} else if (sibling_is_warm(sh)) {
+		if (w->wanted_at == 0)
+			want_snapshot(sh, now);
+		ask_for_meta(sh, now);
+	} else if (now - w->since > ALONE_MS) {
+		w->alone = sh->siblings.n == 0;
+		become_warm(sh, now);
+	}
+}
+
+void warm_tick(struct share *sh, msec now)
+{
+	if (sh->warm.state == WARM_YES || sh->part[0].owner == NULL)
+		return;
+	if (sh->warm.loading)
+		conn_aim(&sh->bulk, sh->part[0].owner);
+	else if (sh->warm.state == WARM_ASK)
+		ask_for_meta(sh, now);
+	if (sh->warm.state == WARM_READ)
+		look_at_reading(sh, now);
+}
+
+#endif

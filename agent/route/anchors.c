@@ -1,0 +1,129 @@
+/* anchors.c - a fixed table of places, four in a cache line, read and written without a lock. */
+#include <stdatomic.h>
+
+#include "agent/base/mem.h"
+#include "agent/route/anchors_in.h"
+
+#define WAYS	4u
+
+/* 0, 0: free. */
+struct anchor {
+	_Atomic uint64_t check, value;	/* hash ^ value; node << 32 | depth */
+};
+
+struct anchor_group {
+	_Alignas(64) struct anchor way[WAYS];	/* newest first */
+};
+
+struct anchors {
+	struct anchor_group *group;
+	void *memory;
+	size_t mask;			/* groups - 1 */
+	_Atomic uint64_t n;		/* places in use */
+};
+
+uint64_t chain_of(uint64_t h, const page_key *pages, uint32_t n, uint64_t *at)
+{
+	struct chain c = { .base = h };
+	uint32_t i;
+
+	for (i = 0; i + ANCHOR_EVERY <= n; i += ANCHOR_EVERY)
+		*at++ = c.base = chain_group(c.base, pages + i);
+	for (; i < n; i++)
+		chain_add(&c, pages[i]);
+	return chain_hash(&c);
+}
+
+struct anchors *anchors_new(size_t bytes)
+{
+	struct anchors *t = mem_alloc(sizeof(*t));
+	size_t n = 1;
+
+	if (t == NULL)
+		return NULL;
+	while (n * 2 * sizeof(struct anchor_group) <= bytes)
+		n *= 2;
+	t->memory = mem_calloc(n + 1, sizeof(struct anchor_group));
+	if (t->memory == NULL) {
+		mem_free(t);
+		return NULL;
+	}
+	t->group = (struct anchor_group *)(((uintptr_t)t->memory + 63) & ~(uintptr_t)63);
+	t->mask = n - 1;
+	return t;
+}
+
+void anchors_free(struct anchors *t)
+{
+	if (t == NULL)
+		return;
+	mem_free(t->memory);
+	mem_free(t);
+}
+
+static uint64_t load(const _Atomic uint64_t *v)
+{
+	return atomic_load_explicit(v, memory_order_relaxed);
+}
+
+static void store(struct anchor *a, uint64_t check, uint64_t value)
+{
+	atomic_store_explicit(&a->check, check, memory_order_relaxed);
+	atomic_store_explicit(&a->value, value, memory_order_relaxed);
+}
+
+/* Return the way of <hash>, or WAYS. */
+static unsigned way_of(const struct anchor_group *g, uint64_t hash)
+{
+	unsigned i = 0;
+
+	while (i < WAYS && (load(&g->way[i].check) ^ load(&g->way[i].value)) != hash)
+		i++;
+	return i;
+}
+
+/* Returns true if the place was free. */
+static bool enter(struct anchors *t, uint64_t hash, struct index_place at)
+{
+	struct anchor_group *g = &t->group[(hash ^ hash >> 32) & t->mask];
+	uint64_t value = (uint64_t)at.node << 32 | at.depth;
+	unsigned i = way_of(g, hash);
+	bool was_free = i == WAYS && load(&g->way[WAYS - 1].value) == 0;
+
+	if (i == WAYS)
+		i--;
+	for (; i > 0; i--)
+		store(&g->way[i], load(&g->way[i - 1].check), load(&g->way[i - 1].value));
+	store(&g->way[0], hash ^ value, value);
+	return was_free;
+}
+
+uint64_t anchors_count(const struct anchors *t)
+{
+	return atomic_load_explicit(&t->n, memory_order_relaxed);
+}
+
+bool anchors_get(const struct anchors *t, uint64_t hash, struct index_place *at)
+{
+	const struct anchor_group *g = &t->group[(hash ^ hash >> 32) & t->mask];
+	unsigned i = way_of(g, hash);
+	uint64_t value = i < WAYS ? load(&g->way[i].value) : 0;
+
+	if (i == WAYS || (load(&g->way[i].check) ^ value) != hash || value == 0)
+		return false;
+	*at = (struct index_place){ (uint32_t)(value >> 32), (uint32_t)value };
+	return true;
+}
+
+void anchors_enter(
+    struct anchors *t, const uint64_t *chain, uint32_t from, struct index_place end)
+{
+	uint64_t n = 0;
+
+	if (end.node == 0)
+		return;
+	for (uint32_t d = from > 0 ? from : ANCHOR_EVERY; d <= end.depth; d += ANCHOR_EVERY)
+		n += enter(t, chain[d / ANCHOR_EVERY - 1], (struct index_place){ end.node, d });
+	if (n > 0)
+		atomic_fetch_add_explicit(&t->n, n, memory_order_relaxed);
+}

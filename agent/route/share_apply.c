@@ -1,0 +1,477 @@
+/* share_apply.c - what siblings tell, into the ledger and the index.
+ *
+ *   PLACED   pages up to the anchor from the own tree + pages sent -> claim, entry in the ledger
+ *   FACT     learn_locked(), as if it had come here
+ *
+ * One entry and one claim for each request, whatever comes first:
+ *
+ *   entry of this agent is open      a PLACED for it is ignored: HAProxy asked both
+ *   entry of a sibling is open       the same PLACED is ignored; another of it replaces the first
+ *   closed a moment ago              a PLACED is ignored; a fact if its end was learned (seen)
+ *   unknown                          a fact waits for its PLACED (early) */
+#include "agent/base/mem.h"
+#include "agent/route/share_sync_in.h"
+
+#define WORK_MOST_S	3600.0		/* of one request; more is no estimate */
+#define TOKENS_MOST	((uint64_t)1 << 32)
+#define CLEARED_ALIKE_MS	2000	/* two agents hear of the same event */
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+static struct space_key key_of(const struct share_space *s)
+{
+	return (struct space_key){
+		.h = { s->h[0], s->h[1] }, .tenant = s->tenant < TENANTS_MAX ? s->tenant : 0,
+		.part_room = s->part_room, .page_room = s->page_room,
+	};
+}
+
+/* Write what should be the pages before the anchor to sh->pages. */
+static bool take_anchor(struct route *r, const struct whole *w, const struct share_anchor *a)
+{
+	struct sharing *sh = r->sharing;
+	struct index_place at;
+
+	sh->match.cursor.node = 0;
+	return a->depth == 0 ||
+	    (a->depth <= sh->max_pages && a->depth % ANCHOR_EVERY == 0 &&
+		anchors_get(sh->anchors, a->hash, &at) && at.depth == a->depth &&
+		index_place_pages(r->index, &w->space, at, sh->pages, &sh->match));
+}
+
+/* Add the pages after the anchor, and hash all. Returns false if those before it are others. */
+static bool add_pages(struct route *r, struct whole *w, const struct share_anchor *a,
+    const page_key *pages, uint32_t n)
+{
+	struct sharing *sh = r->sharing;
+
+	if (n > sh->max_pages - a->depth)
+		n = sh->max_pages - a->depth;
+	if (n > 0)
+		memcpy(sh->pages + a->depth, pages, n * sizeof(*pages));
+	marks_of(&sh->marks, chain_start(&r->key, w->space.h), sh->pages, a->depth + n, sh->chain);
+	if (a->depth > 0 && sh->chain[a->depth / ANCHOR_EVERY - 1] != a->hash)
+		return false;
+	w->n = a->depth + n;
+	count_add_any(&sh->n.pages_applied, n);
+	return true;
+}
+
+/* Set <w>, the hashes of its anchors, and its marks. Counts it if the anchor is unknown. */
+void share_take_pages(struct route *r, const struct share_space *space,
+    const struct share_anchor *a, const page_key *pages, uint32_t n, struct whole *w)
+{
+	*w = (struct whole){ .space = key_of(space), .anchor = a->depth };
+	r->sharing->marks.n = 0;
+	if ((n == 0 && a->depth == 0) || (take_anchor(r, w, a) && add_pages(r, w, a, pages, n)))
+		return;
+	count_add_any(&r->sharing->n.unplaced, 1);
+	sync_wanted(r->sharing, RESYNC_SOON);
+}
+
+/* ---- PLACED --------------------------------------------------------------------------------- */
+
+static double bounded(double v, double most)
+{
+	return v > 0 ? v < most ? v : most : 0;		/* not a number: 0 */
+}
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+	return n < most ? n : most;
+}
+
+/* Find or add the server; the nowhere of its pool if <at> names none. Returns NULL if there is no
+ * room. */
+struct server *share_server(struct route *r, const struct share_server *at, msec now)
+{
+	struct pool *p = pool_met(r, at->pool);
+	struct server *s = p == NULL ? NULL :
+	    at->server.n == 0 ? fleet_nowhere(&r->fleet, p) : server_met(r, p, at->server, SIZE_MAX);
+
+	if (s != NULL)
+		s->told = now;
+	return s;
+}
+
+/* Identify what a PLACED says, to tell a repeated one from one that replaces it. */
+static uint64_t placed_as(const struct route *r, const struct share_placed *p)
+{
+	uint64_t h = hash_mix_span(&r->key, 42, p->at.server);
+
+	h = hash_mix(&r->key, h, p->anchor.hash);
+	h = hash_mix(&r->key, h, (uint64_t)p->anchor.depth << 32 | p->n);
+	return hash_mix(&r->key, h, p->prompt_tokens);
+}
+
+static void undo_turn(const struct ledger_entry *e)
+{
+	const struct open_request *o = (const struct open_request *)e;
+
+	if (e->server->last_pick == o->turn)
+		e->server->last_pick = o->turn_before;
+}
+
+/* Tell if <p> is news. Closes the entry that it replaces. */
+static bool is_new(struct route *r, const struct sibling *by, const struct share_placed *p,
+    struct settling *st, msec now)
+{
+	struct ledger_entry *e = ledger_find(&r->ledger, p->uid);
+
+	if (p->uid == 0 || seen_find(r->sharing, p->uid) != SEEN_NOT)
+		return false;
+	if (e == NULL)
+		return true;
+	if (open_of(e)->owner != by || open_of(e)->placed_as == placed_as(r, p))
+		return false;
+	undo_turn(e);
+	settling_add(st, entry_close(r, e, false, now), false);
+	return true;
+}
+
+static void make_room(struct route *r, struct settling *st, msec now)
+{
+	if (r->ledger.n == 0 || r->ledger.n < r->opts.ledger_max_entries)
+		return;
+	close_unheard(r, list_entry(r->ledger.by_age.next, struct ledger_entry, by_age), st, now);
+	r->stats.closed_by_room++;
+}
+
+static struct work work_of(const struct share_placed *p, const struct server *s, msec now)
+{
+	double slowness = server_slowness(s, s->pool->step, now);
+	double nominal_s = bounded(p->nominal_s, WORK_MOST_S);
+
+	return (struct work){
+		.s = nominal_s * slowness,
+		.nominal_s = nominal_s,
+		.unseen_s = bounded(p->unseen_s, nominal_s) * slowness,
+		.tokens = at_most(p->work_tokens, TOKENS_MOST),
+		.uncertain = p->uncertain,
+	};
+}
+
+static void note_lesson(struct lesson *l, const struct share_placed *p)
+{
+	l->block = p->block;
+	l->streams = p->streams;
+	l->whole = p->whole;
+	l->generates = p->generates;
+	l->end = (struct grown_end){
+		.key = p->end.key, .tokens = p->end.tokens, .tail = p->end.tail, .n_tail = p->end.n_tail,
+	};
+}
+
+/* Note what the request means for the caches, as note_pick() does for one of this agent. <w>: its
+ * pages, whose marks are in sh->marks. */
+static void note_prompt(struct route *r, struct server *s, const struct share_placed *p,
+    const struct whole *w, msec now)
+{
+	const struct marks *m = &r->sharing->marks;
+	uint64_t tokens = at_most(p->prompt_tokens, TOKENS_MOST), fresh = at_most(p->work_tokens, tokens);
+	uint32_t page_tokens = w->space.page_room / ROOM_OF_TOKEN;
+	const struct capacity_sent sent = {
+		.marks = m, .uid = p->uid, .tokens = tokens, .unseen = p->uncertain ? tokens : 0,
+		.matched = page_tokens > 0 ? (uint32_t)at_most((tokens - fresh) / page_tokens, w->n) : 0,
+		.page_tokens = page_tokens, .waiting = s->unanswered_tokens,
+	};
+
+	if (w->n == 0 || page_tokens == 0)
+		return;
+	if (r->marks != NULL && s != s->pool->nowhere)
+		capacity_sent(&s->capacity, r->marks, &sent, now);
+	if (r->shared != NULL && p->branched > 0)
+		shared_branch(r->shared, m, (uint32_t)at_most(p->branched, w->n), now);
+	onway_sent(r, p->uid, m, s, fresh, now);
+}
+
+/* Open an entry at <s>. Returns NULL if there is no memory. */
+static struct ledger_entry *open_entry(struct route *r, struct sibling *by, struct server *s,
+    const struct share_placed *p, msec now)
+{
+	struct slot *sl = server_slot(s, PROCESS_OF_SIBLINGS, now);
+	struct work work = work_of(p, s, now);
+	uint64_t tokens = at_most(p->prompt_tokens, TOKENS_MOST);
+	struct ledger_entry *e;
+	struct open_request *o;
+
+	if (sl == NULL || (e = ledger_open(&r->ledger, p->uid, s, sl, &work, tokens,
+			       at_most(p->common_tokens, tokens), now)) == NULL)
+		return NULL;
+	o = open_of(e);
+	o->part = share_part(r->sharing, p->space.h[0]);
+	o->placed_as = placed_as(r, p);
+	o->turn_before = s->last_pick;
+	o->turn = s->last_pick = ++s->pool->picks;
+	note_lesson(&o->lesson, p);
+	sibling_opened(r->sharing, by, o);
+	return e;
+}
+
+/* Enter the request. Returns its server, or SERVER_NONE if it is not entered. The lock is held. */
+static server_id enter_placed(struct route *r, share_agent from, const struct share_placed *p,
+    const struct whole *w, struct ledger_pending *pending, struct settling *st, msec now)
+{
+	struct sharing *sh = r->sharing;
+	struct sibling *by = sibling_met(sh, from);
+	struct ledger_entry *e;
+	struct server *s;
+
+	if (by != NULL && !is_new(r, by, p, st, now)) {
+		count_add_any(&sh->n.repeated, 1);
+		return SERVER_NONE;
+	}
+	if (by == NULL || (s = share_server(r, &p->at, now)) == NULL) {
+		count_add_any(&sh->n.refused, 1);
+		return SERVER_NONE;
+	}
+	make_room(r, st, now);
+	note_prompt(r, s, p, w, now);
+	if ((e = open_entry(r, by, s, p, now)) == NULL) {
+		count_add_any(&sh->n.refused, 1);
+		return SERVER_NONE;
+	}
+	if (w->n > 0)
+		e->pending = pending;
+	return s->id;
+}
+
+static void commit_placed(struct route *r, const struct share_placed *p, const struct whole *w,
+    server_id to, const struct ledger_pending *pending, msec now)
+{
+	struct sharing *sh = r->sharing;
+	uint32_t grown = (uint32_t)at_most(p->grown, w->n);
+	struct index_place end;
+	index_claim claim;
+
+	if (grown > 0)
+		index_take_output(r->index, to, grown * w->space.page_room,
+		    now - (msec)at_most((uint64_t)(p->grown_ago_ms > 0 ? p->grown_ago_ms : 0), TOKENS_MOST));
+	claim = index_commit_at(
+	    r->index, &w->space, sh->pages, w->n, &sh->match, to, now, p->priority, &end);
+	attach_claim(r, p->uid, pending, claim, to, p->at.server.n == 0, now);
+	anchors_enter(sh->anchors, sh->chain, w->anchor, end);
+}
+
+/* Learn a fact of a sibling, or one that came too early. */
+static void learn_theirs(struct route *r, uint64_t uid, const struct fact *f, msec now)
+{
+	struct outcome out = { .theirs = true, .moved_to = SERVER_NONE };
+	const struct ledger_entry *e;
+
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	e = ledger_find(&r->ledger, uid);
+	if (f->kind == FACT_FIRST && e != NULL && e->answered)
+		count_add_any(&r->sharing->n.repeated, 1);
+	else
+		learn_locked(r, uid, f, &out, now);
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+	if (out.ours) {
+		slices_forget(&r->requests.slices, uid);
+		decisions_learn(r->decisions, uid, f, out.output_tokens, now);
+		traffic_fact(r, uid, f, out.output_tokens, now);
+	}
+	learn_settle(r, &out, now);
+}
+
+/* Learn the fact that came before its request. Nothing was learned of its answer then. */
+static void learn_early(struct route *r, uint64_t uid, msec now)
+{
+	const struct early *early;
+	struct early copy;
+
+	pthread_mutex_lock(&r->lock);
+	if ((early = early_take(r->sharing, uid, now)) != NULL) {
+		copy = *early;
+		copy.fact.server.p = copy.server;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (early != NULL)
+		learn_theirs(r, uid, &copy.fact, now);
+}
+
+static void apply_placed(
+    struct route *r, share_agent from, const struct share_placed *p, msec now)
+{
+	struct ledger_pending pending = { .settled = false };
+	struct settling st;
+	struct whole w;
+	server_id to = SERVER_NONE;
+
+	settling_init(&st);
+	pthread_rwlock_rdlock(&r->opts_lock);
+	if (pool_options_of(&r->opts, p->at.pool)->mode == MODE_OFF) {
+		pthread_rwlock_unlock(&r->opts_lock);
+		return;
+	}
+	share_take_pages(r, &p->space, &p->anchor, p->pages, p->n, &w);
+	pthread_mutex_lock(&r->lock);
+	to = enter_placed(r, from, p, &w, &pending, &st, now);
+	pthread_mutex_unlock(&r->lock);
+	settle(r, &st, now);
+	if (to != SERVER_NONE && w.n > 0)
+		commit_placed(r, p, &w, to, &pending, now);
+	pthread_rwlock_unlock(&r->opts_lock);
+	if (to != SERVER_NONE)
+		learn_early(r, p->uid, now);
+}
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+bool share_unopened(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
+{
+	struct sharing *sh = r->sharing;
+	const struct answered *a = &r->answered[uid % ANSWERED_MAX];
+	enum share_seen was = uid != 0 ? seen_find(sh, uid) : SEEN_OVER;
+
+	if (was == SEEN_OVER_THERE || (out->theirs && was == SEEN_OVER)) {
+		count_add_any(&sh->n.repeated, out->theirs);
+		return false;
+	}
+	if (uid != 0 && a->uid == uid && f->kind == FACT_DONE) {
+		out->ours = a->ours;
+		out->part = a->part;
+		out->tell = !out->theirs && (a->ours || !f->line);
+		seen_put(sh, uid, out->theirs ? SEEN_OVER_THERE : SEEN_OVER);
+		return true;
+	}
+	if (was == SEEN_NOT) {
+		early_put(sh, uid, f, now);
+		count_add_any(&sh->n.early, 1);
+		if (out->theirs)		/* its PLACED may be lost */
+			sync_wanted(sh, RESYNC_SOON);
+		out->part = share_part(sh, uid);
+		out->tell = !out->theirs && !f->line;
+	}
+	count_add_any(&sh->n.ignored, out->theirs && was != SEEN_NOT);
+	return !out->theirs;
+}
+
+static void apply_fact(struct route *r, const struct share_fact *e, msec now)
+{
+	struct fact f = e->fact;
+
+	f.uid = f.wanted = f.orca = f.token = f.why = (struct span){ 0 };
+	f.line = f.has_why = false;
+	f.error = -1;
+	if (e->uid != 0)
+		learn_theirs(r, e->uid, &f, now);
+}
+
+static void apply_taken_back(
+    struct route *r, share_agent from, const struct share_taken_back *t, msec now)
+{
+	struct settling st;
+	struct ledger_entry *e;
+
+	settling_init(&st);
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	e = ledger_find(&r->ledger, t->uid);
+	if (e != NULL && open_of(e)->owner != NULL && open_of(e)->owner->agent == from) {
+		if (!t->served)
+			undo_turn(e);
+		settling_add(&st, entry_close(r, e, t->served, now), t->served);
+	}
+	if (t->served && t->uid != 0 && seen_find(r->sharing, t->uid) == SEEN_NOT)
+		seen_put(r->sharing, t->uid, SEEN_CLOSED);
+	pthread_mutex_unlock(&r->lock);
+	settle(r, &st, now);
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+/* ---- servers -------------------------------------------------------------------------------- */
+
+/* A sibling knows that the engine's cache was empty then. */
+static void note_cleared(struct route *r, const struct share_server *at, msec ago, msec now)
+{
+	server_id id = ago >= 0 && ago < now ? sync_server(r, at, now) : SERVER_NONE;
+	struct server *s;
+
+	if (id == SERVER_NONE)
+		return;
+	pthread_mutex_lock(&r->lock);
+	if ((s = r->fleet.by_id[id]) != NULL && now - ago > s->cleared + CLEARED_ALIKE_MS) {
+		s->cleared = now - ago;
+		r->clearing[id / 64] |= (uint64_t)1 << id % 64;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* Own evidence is better. */
+static void take_learned(struct route *r, const struct share_learned *l, msec now)
+{
+	server_id id = sync_server(r, &l->at, now);
+	struct rate_kept own, take;
+	struct server *s;
+
+	if (id == SERVER_NONE)
+		return;
+	pthread_rwlock_rdlock(&r->opts_lock);
+	pthread_mutex_lock(&r->lock);
+	if ((s = r->fleet.by_id[id]) != NULL) {
+		own = rate_keep(&s->rate, now);
+		take = (struct rate_kept){
+			own.first == 0 ? l->slowness_first : 0, own.headers == 0 ? l->slowness_headers : 0,
+		};
+		if (take.first != 0 || take.headers != 0)
+			rate_recall(&s->rate, take, now);
+		if (s->inferred == 0 && l->capacity_tokens > 0) {
+			s->inferred = capacity_recall(&s->capacity, l->capacity_tokens);
+			room_server_changed(r, s);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
+}
+
+void route_share_apply(struct route *r, share_agent from, const struct share_entry *e, msec now)
+{
+	struct sharing *sh = r->sharing;
+
+	if (sh == NULL || from == sh->to.self || e->kind >= SHARE_KINDS)
+		return;
+	count_add_any(&sh->n.applied[e->kind], 1);
+	switch (e->kind) {
+	case SHARE_PLACED:
+		apply_placed(r, from, &e->u.placed, now);
+		break;
+	case SHARE_FACT:
+		apply_fact(r, &e->u.fact, now);
+		break;
+	case SHARE_TAKEN_BACK:
+		apply_taken_back(r, from, &e->u.taken_back, now);
+		break;
+	case SHARE_HELD:
+		sync_apply_held(r, &e->u.held, now);
+		break;
+	case SHARE_CLEARED:
+		if (!e->u.cleared.gone)
+			note_cleared(r, &e->u.cleared.at, e->u.cleared.ago_ms, now);
+		break;
+	case SHARE_SERVER:
+		take_learned(r, &e->u.server, now);
+		break;
+	case SHARE_DIGEST:
+		note_cleared(r, &e->u.digest.at, e->u.digest.cleared_ago_ms, now);
+		sync_apply_digest(r, from, &e->u.digest, now);
+		break;
+	case SHARE_ENDS:
+		sync_apply_ends(r, from, &e->u.ends, now);
+		break;
+	case SHARE_WANT:
+		sync_apply_want(r, from, &e->u.want, now);
+		break;
+	case SHARE_HEAD:
+		count_add_any(&sh->n.refused, !heads_take(r->requests.heads, e->u.head.bytes));
+		break;
+	case SHARE_ALIVE:
+		share_apply_alive(r, from, &e->u.alive, now);
+		break;
+	case SHARE_KINDS:
+		break;
+	}
+}

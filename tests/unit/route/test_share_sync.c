@@ -1,0 +1,432 @@
+/* test_share_sync.c - whatever is lost, late, repeated or out of order: after rounds of digests all
+ * agents hold the same pages, and no request stays open.
+ *
+ * SHARE_SEEDS=n in the environment: n random runs of each kind; default 3. */
+#include "tests/unit/route/fleet.h"
+
+static struct fleet_world f;
+#define A	(&f.a[0].w)
+#define B	(&f.a[1].w)
+#define C	(&f.a[2].w)
+
+static size_t differing(void)
+{
+	size_t n = 0;
+
+	for (unsigned i = 1; i < f.n; i++)
+		n += pairs_differing(&f.a[0], &f.a[i], false);
+	return n;
+}
+
+static uint64_t put_of(enum share_kind k)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < f.n; i++)
+		n += share_stats(&f.a[i]).put[k];
+	return n;
+}
+
+static void serve(struct world *w, const char *uid, const char *turns)
+{
+	char srv[SERVER_NAME_MAX + 1];
+
+	ask(w, uid, turns);
+	snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w->a.server));
+	tell_done(w, uid, srv, 200, "--", 20);
+}
+
+static void what_was_lost_comes_again(void **state)
+{
+	fleet_new(&f, 3);
+	serve(A, "1", "abcdef");
+	serve(A, "2", "xyz");
+	pass(&f, 5);
+	f.loss = 1000;
+	serve(A, "3", "abcdefg");
+	serve(B, "4", "xyzuvw");
+	serve(C, "5", "m");
+	f.loss = 0;
+	pass(&f, 5);
+	assert_int_equal(pairs_held(&f.a[0]), 10 * TURN_PAGES);
+	assert_int_not_equal(differing(), 0);
+	route_share_resync(A->r);
+	work_for(&f, 3000, 10);
+	assert_int_equal(differing(), 0);
+	assert_int_equal(pairs_held(&f.a[0]), 14 * TURN_PAGES);
+	assert_in_range(put_of(SHARE_HELD), 3, 6);
+	/* of the six turns only the last page or two are not before a known point */
+	assert_true(share_stats(&f.a[1]).unplaced == 0);
+	fleet_end(&f);
+}
+
+static void nothing_to_do_costs_nothing(void **state)
+{
+	fleet_new(&f, 3);
+	serve(A, "1", "abcdef");
+	serve(B, "2", "xyz");
+	pass(&f, 5);
+	work_for(&f, 1000, 10);
+	assert_int_equal(put_of(SHARE_DIGEST), 0);
+	work_for(&f, 200000, 100);
+	assert_in_range(put_of(SHARE_DIGEST), 2 * 3, 5 * 3 * 3);
+	assert_int_equal(put_of(SHARE_ENDS), 0);
+	assert_int_equal(put_of(SHARE_WANT), 0);
+	assert_int_equal(put_of(SHARE_HELD), 0);
+	fleet_end(&f);
+}
+
+static void a_new_agent_learns_all(void **state)
+{
+	fleet_new(&f, 3);
+	f.a[2].cut = true;
+	for (unsigned i = 0; i < 26; i++)
+		serve(&f.a[i % 2].w, (char[]){ 'u', (char)('a' + i), '\0' },
+		    (char[]){ (char)('a' + i), 'A', 'B', 'C', (char)('a' + i % 3), '\0' });
+	pass(&f, 5);
+	assert_int_equal(pairs_differing(&f.a[0], &f.a[1], false), 0);
+	assert_int_equal(pairs_held(&f.a[2]), 0);
+	f.a[2].cut = false;
+	route_share_resync(C->r);		/* it knows no server */
+	work_for(&f, 5000, 10);
+	assert_int_equal(differing(), 0);
+	assert_int_equal(pairs_held(&f.a[2]), 26 * 5 * TURN_PAGES);
+	fleet_end(&f);
+}
+
+static void a_partition_heals(void **state)
+{
+	char uid[16];
+
+	fleet_new(&f, 3);
+	for (unsigned i = 0; i < 120; i++) {
+		struct world *w = &f.a[i % 3].w;
+
+		f.a[2].cut = i >= 40 && i < 80;
+		snprintf(uid, sizeof(uid), "%u", i);
+		serve(w, uid, (char[]){ (char)('a' + i % 7), (char)('a' + i % 11), (char)('a' + i % 5), '\0' });
+		pass(&f, 20);
+	}
+	assert_int_not_equal(differing(), 0);
+	for (unsigned i = 0; i < 3; i++)
+		route_share_resync(f.a[i].w.r);
+	work_for(&f, 5000, 10);
+	assert_int_equal(differing(), 0);
+	fleet_end(&f);
+}
+
+/* The place of an anchor is another prefix by now: its pages are neither used nor told as known. */
+static void an_anchor_that_is_wrong(void **state)
+{
+	uint64_t chain[2];
+	struct index_place other;
+
+	fleet_new(&f, 2);
+	serve(A, "1", "abcd");
+	memcpy(chain, A->s->chain, sizeof(chain));
+	serve(A, "2", "wxyz");
+	pass(&f, 5);
+	assert_true(anchors_get(B->r->sharing->anchors, A->s->chain[1], &other));
+	anchors_enter(B->r->sharing->anchors, chain, ANCHOR_EVERY,
+	    (struct index_place){ other.node, 2 * ANCHOR_EVERY });
+	serve(A, "3", "abcde");
+	pass(&f, 5);
+	assert_int_equal(share_stats(&f.a[1]).unplaced, 1);
+	assert_int_equal(pairs_held(&f.a[1]), 8 * TURN_PAGES);
+	work_for(&f, 5000, 10);
+	assert_int_equal(differing(), 0);
+	assert_int_equal(share_stats(&f.a[1]).unplaced, 1);
+	fleet_end(&f);
+}
+
+/* The room of a server is a bound that a sibling cannot exceed. */
+static void without_room(void **state)
+{
+	struct index_stats st;
+	uint64_t before;
+
+	fleet_begin(&f, 2);
+	A->o.pool_default.capacity = 10000;
+	B->o.pool_default.capacity = 60 * 16;
+	fleet_open(&f);
+	A->q.load = B->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	serve(B, "0", "mn");
+	f.loss = 1000;
+	for (unsigned i = 0; i < 10; i++)
+		serve(A, (char[]){ (char)('0' + i), '\0' }, (char[]){ (char)('a' + i), '\0' });
+	f.loss = 0;
+	before = index_server_room(B->r->index, server(B, "s1").v.id);
+	route_share_resync(A->r);
+	work_for(&f, 20000, 10);
+	assert_in_range(
+	    index_server_room(B->r->index, server(B, "s1").v.id), before, 60 * 16 * ROOM_OF_TOKEN);
+	assert_true(share_stats(&f.a[1]).held_refused > 0);
+	index_stats(B->r->index, &st);
+	assert_int_equal(st.evicted_pages, 0);
+	before = put_of(SHARE_ENDS);
+	work_for(&f, 60000, 50);
+	assert_in_range(put_of(SHARE_ENDS) - before, 0, 4 * 64);	/* it does not go on and on */
+	fleet_end(&f);
+}
+
+static void a_cleared_cache_stays_clear(void **state)
+{
+	fleet_new(&f, 2);
+	serve(A, "1", "abcd");
+	pass(&f, 5);
+	work_for(&f, 5000, 100);
+	/* an event that only A got */
+	pthread_mutex_lock(&A->r->lock);
+	A->r->clearing[0] |= 1;
+	A->r->fleet.by_id[0]->cleared = f.now;
+	pthread_mutex_unlock(&A->r->lock);
+	work_for(&f, 5000, 100);
+	assert_int_equal(pairs_held(&f.a[0]), 0);
+	serve(A, "2", "zy");
+	pass(&f, 5);
+	route_share_resync(B->r);
+	work_for(&f, 5000, 10);
+	route_share_resync(A->r);
+	work_for(&f, 10000, 10);
+	assert_int_equal(differing(), 0);
+	assert_int_equal(pairs_held(&f.a[0]), 2 * TURN_PAGES);
+	fleet_end(&f);
+}
+
+static void learned_values_reach_a_new_agent(void **state)
+{
+	struct share_entry e = { .kind = SHARE_SERVER, .u.server = {
+		.at = { SPAN("pool"), SPAN("s9") }, .slowness_first = 2000000, .slowness_headers = UINT32_MAX,
+		.capacity_tokens = UINT64_MAX } };
+
+	fleet_new(&f, 1);
+	route_share_apply(A->r, 7, &e, f.now);
+	assert_true(server(A, "s9").found);
+	assert_true(server(A, "s9").v.capacity_tokens > 16384);
+	assert_int_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);
+	e.u.server.capacity_tokens = 20000;
+	route_share_apply(A->r, 7, &e, f.now);
+	assert_true(server(A, "s9").v.capacity_tokens > 20000);
+	fleet_end(&f);
+}
+
+static void odd_entries(void **state)
+{
+	uint64_t sums[SHARE_SUMS_MAX] = { 1, 2, 3 };
+	struct share_anchor ends[40];
+	struct share_server at = { SPAN("pool"), SPAN("s1") };
+	struct share_entry e;
+	page_key pages[20];
+
+	for (unsigned i = 0; i < 40; i++)
+		ends[i] = (struct share_anchor){ i * 77, i % 7 == 0 ? UINT32_MAX : i };
+	for (unsigned i = 0; i < 20; i++)
+		pages[i] = i;
+	fleet_new(&f, 2);
+	serve(A, "1", "abcd");
+	for (unsigned n = 0; n < 3000; n++) {
+		struct share_entry all[] = {
+			{ .kind = SHARE_DIGEST, .u.digest = { at, n % 3, sums, n % 70, INT64_MAX, n } },
+			{ .kind = SHARE_DIGEST, .u.digest = { at, 0, sums, 64, n, -1 } },
+			{ .kind = SHARE_DIGEST, .u.digest = { { { 0 }, { 0 } }, 0, sums, 0, n, -1 } },
+			{ .kind = SHARE_ENDS, .u.ends = { at, n % 70, ends, n % 40, agent_id(n % 2) } },
+			{ .kind = SHARE_WANT, .u.want = { at, ends, n % 40, agent_id(n % 2) } },
+			{ .kind = SHARE_HELD, .u.held = { at, { { 1, 2 }, n, n, n }, { 9, n % 5 * 16 }, pages,
+				n % 20, 255, 255, INT64_MAX } },
+			{ .kind = SHARE_CLEARED, .u.cleared = { at, n % 2, n % 5 ? INT64_MAX : -5 } },
+		};
+
+		for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+			if (n % 7 == i || n % 11 == 0)
+				route_share_apply(A->r, 9, &all[i], f.now);
+		ends[n % 40].hash ^= (uint64_t)n << 32;
+		route_share_work(A->r, f.now);
+		pass(&f, 1);
+	}
+	e = (struct share_entry){ .kind = SHARE_KINDS };
+	route_share_apply(A->r, 9, &e, f.now);
+	work_for(&f, 2000, 10);
+	fleet_end(&f);
+}
+
+/* ---- at random ------------------------------------------------------------------------------ */
+
+#define OPEN_MOST	60
+
+struct running {
+	char uid[16], server[8];
+	unsigned by;
+	msec first_at, done_at;
+	bool streams, fails, first_told;
+};
+
+static struct running running[OPEN_MOST];
+static unsigned n_running, n_asked;
+static char history[20][24];
+
+static void ask_one(struct rng *rng)
+{
+	unsigned c = rng_below(rng, 20), by = rng_below(rng, f.n);
+	struct running *x = &running[n_running];
+	size_t n = strlen(history[c]);
+
+	if (n >= 12 || rng_below(rng, 15) == 0)
+		n = (size_t)snprintf(history[c], sizeof(history[c]), "%c", 'A' + rng_below(rng, 4));
+	history[c][n++] = (char)('a' + rng_below(rng, 26));
+	history[c][n] = '\0';
+	snprintf(x->uid, sizeof(x->uid), "u%u", n_asked++);
+	ask(&f.a[by].w, x->uid, history[c]);
+	if (f.a[by].w.a.server.n == 0)
+		return;
+	if (rng_below(rng, 20) == 0)		/* HAProxy asked another one too */
+		ask(&f.a[(by + 1) % f.n].w, x->uid, history[c]);
+	snprintf(x->server, sizeof(x->server), SPAN_FMT, SPAN_ARG(f.a[by].w.a.server));
+	if (rng_below(rng, 12) == 0)		/* and it went elsewhere */
+		snprintf(x->server, sizeof(x->server), "s%u", 1 + rng_below(rng, 4));
+	x->by = by;
+	x->streams = rng_below(rng, 3) > 0;
+	x->fails = rng_below(rng, 12) == 0;
+	x->first_at = f.now + rng_below(rng, 200);
+	x->done_at = x->first_at + rng_below(rng, 400);
+	x->first_told = false;
+	n_running++;
+}
+
+/* Log lines go to all agents, messages to one. */
+static void tell_end(struct running *x, struct rng *rng)
+{
+	struct fact l = served_fact(x->uid);
+	unsigned start = rng_below(rng, f.n);
+
+	l.line = true;
+	l.server = span_str(x->server);
+	l.total_ms = 500;
+	l.bytes_out = 3000;
+	if (x->fails) {
+		l.status = 500;
+		l.end = END_OK;
+	}
+	for (unsigned i = 0; i < f.n; i++)
+		route_learn(f.a[(start + i) % f.n].w.r, &l, f.now);
+}
+
+static void go_on(struct rng *rng, bool ask_more)
+{
+	if (ask_more && n_running < OPEN_MOST && rng_below(rng, 3) == 0)
+		ask_one(rng);
+	for (unsigned i = 0; i < n_running; i++) {
+		struct running *x = &running[i];
+
+		if (!x->first_told && f.now >= x->first_at) {
+			x->first_told = true;
+			tell_first(&f.a[rng_below(rng, f.n)].w, x->uid, x->server, x->fails ? 500 : 200,
+			    x->streams ? STREAM : "application/json");
+		}
+		if (f.now < x->done_at)
+			continue;
+		tell_end(x, rng);
+		*x = running[--n_running];
+		i--;
+	}
+}
+
+static void assert_sound(void)
+{
+	for (unsigned i = 0; i < f.n; i++) {
+		const char *broken = index_check(f.a[i].w.r->index);
+
+		if (broken != NULL)
+			fail_msg("index: %s", broken);
+	}
+}
+
+static void run_at_random(unsigned seed, unsigned loss, unsigned twice, msec delay)
+{
+	struct rng rng;
+
+	fleet_begin(&f, 3);
+	for (unsigned i = 0; i < 3; i++)
+		f.a[i].w.o.ledger_max_age_ms = 20000;
+	fleet_open(&f);
+	rng_init(&rng, seed);
+	rng_init(&f.rng, seed * 7 + 1);
+	f.loss = loss;
+	f.twice = twice;
+	f.delay_most = delay;
+	n_running = n_asked = 0;
+	memset(history, 0, sizeof(history));
+	for (unsigned step = 0; step < 1500; step++) {
+		go_on(&rng, step < 1300);
+		pass(&f, 3);
+		if (step % 200 == 0)
+			assert_sound();
+	}
+	while (n_running > 0) {
+		go_on(&rng, false);
+		pass(&f, 3);
+	}
+	f.loss = 0;
+	/* requests whose fact was lost are closed by their age */
+	work_for(&f, 30000, 50);
+	for (unsigned i = 0; i < 3; i++)
+		route_share_resync(f.a[i].w.r);
+	work_for(&f, 5000, 10);
+	assert_sound();
+	if (differing() != 0)
+		fail_msg("seed %u, loss %u: %zu of %zu differ", seed, loss, differing(), pairs_held(&f.a[0]));
+	assert_true(pairs_held(&f.a[0]) > 1000);
+	for (unsigned i = 0; i < 3; i++) {
+		struct index_stats s;
+
+		index_stats(f.a[i].w.r->index, &s);
+		assert_int_equal(s.claims, 0);
+		assert_int_equal(stats(&f.a[i].w).open, 0);
+		assert_int_equal(share_stats(&f.a[i]).open, 0);
+	}
+	fleet_end(&f);
+}
+
+static unsigned seeds(void)
+{
+	const char *s = getenv("SHARE_SEEDS");
+
+	return s != NULL ? (unsigned)atoi(s) : 3;
+}
+
+static void at_random(void **state)
+{
+	for (unsigned seed = 1; seed <= seeds(); seed++)
+		run_at_random(seed, 0, 0, 0);
+}
+
+static void at_random_late_and_twice(void **state)
+{
+	for (unsigned seed = 1; seed <= seeds(); seed++)
+		run_at_random(seed, 0, 300, 100);
+}
+
+static void at_random_with_loss(void **state)
+{
+	for (unsigned seed = 1; seed <= seeds(); seed++)
+		run_at_random(seed, 100, 100, 50);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_lost_comes_again),
+		cmocka_unit_test(nothing_to_do_costs_nothing),
+		cmocka_unit_test(a_new_agent_learns_all),
+		cmocka_unit_test(a_partition_heals),
+		cmocka_unit_test(an_anchor_that_is_wrong),
+		cmocka_unit_test(without_room),
+		cmocka_unit_test(a_cleared_cache_stays_clear),
+		cmocka_unit_test(learned_values_reach_a_new_agent),
+		cmocka_unit_test(odd_entries),
+		cmocka_unit_test(at_random),
+		cmocka_unit_test(at_random_late_and_twice),
+		cmocka_unit_test(at_random_with_loss),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
