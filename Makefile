@@ -27,16 +27,27 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
 ifndef HAVE_ZMQ
 HAVE_ZMQ := $(shell printf '\043include <zmq.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
 endif
+# optional, the same way: without it agents share nothing. Version 1 brings TLS.
+ifndef HAVE_HIREDIS
+HAVE_HIREDIS := $(shell printf '\043include <hiredis/hiredis.h>' | $(CC) -E - > /dev/null 2>&1 && \
+	echo yes)
+endif
+ifndef HAVE_HIREDIS_SSL
+HAVE_HIREDIS_SSL := $(if $(HAVE_HIREDIS),$(shell printf '\043include <hiredis/hiredis_ssl.h>' | \
+	$(CC) -E - > /dev/null 2>&1 && echo yes))
+endif
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
            -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
-           $(if $(HAVE_ZMQ),-DHAVE_ZMQ)
+           $(if $(HAVE_ZMQ),-DHAVE_ZMQ) $(if $(HAVE_HIREDIS),-DHAVE_HIREDIS) \
+           $(if $(HAVE_HIREDIS_SSL),-DHAVE_HIREDIS_SSL)
 ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
-LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq)
+LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq) \
+           $(if $(HAVE_HIREDIS_SSL),-lhiredis_ssl -lssl -lcrypto) $(if $(HAVE_HIREDIS),-lhiredis)
 
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
-MODULES := spoe base spop-check tok jinja chat prompt index events policy feed fleet request \
-           route sim serve os loop conf ctl
+MODULES := spoe base spop-check tok jinja chat prompt index events policy feed share fleet \
+           request route sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -49,6 +60,7 @@ dir_index  := agent/index
 dir_events := agent/events
 dir_policy := agent/policy
 dir_feed   := agent/feed
+dir_share  := agent/share
 dir_fleet  := agent/fleet
 dir_request := agent/request
 dir_route  := agent/route
@@ -70,13 +82,14 @@ uses_index  := index base
 uses_events := events base
 uses_policy := policy base
 uses_feed   := feed base
+uses_share  := share feed base
 uses_fleet  := fleet policy feed base
 uses_request := request prompt chat tok jinja base
 uses_route  := route fleet request prompt chat tok jinja index events policy feed base
-uses_sim    := sim $(uses_route)
+uses_sim    := sim share $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_os     := os base
-uses_loop   := loop os $(uses_serve)
+uses_loop   := loop os share $(uses_serve)
 uses_conf   := conf $(uses_loop)
 # its tests need no more; the rest of what it calls is linked by kvroutectl only
 uses_ctl    := ctl base
@@ -110,7 +123,7 @@ endif
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
-		$(call libs,spop-check sim $(uses_conf))
+		$(call libs,spop-check $(uses_sim) $(uses_conf))
 	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%
@@ -233,6 +246,9 @@ bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/be
 # the index of events under churn, with 1000 servers too; takes some minutes
 bench-events: $(B)/tests/bench/bench_events
 	@$< large
+# entries for other agents: bytes, and time to write and to read
+bench-share: $(B)/tests/bench/bench_share
+	@$<
 # the rules against simulated engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
@@ -252,6 +268,9 @@ bench-attack: all tools
 # a prefix that many requests share
 bench-crowd: all
 	@python3 tests/bench/crowd.py
+# several agents for one fleet; AGENTS, DELAYS, LOSSES, LIMIT: tests/bench/share_sim.py
+bench-share-sim: all
+	@python3 tests/bench/share_sim.py
 # the cells (engines, load) of public traces in which a published rule beats cost
 bench-cells: all
 	@python3 tests/bench/cells.py
@@ -306,11 +325,11 @@ asan:
 tsan:
 	tests/run.sh tsan
 clean:
-	rm -rf $(addprefix build/,release asan tsan clang cover merge corpus test bench)
+	rm -rf $(addprefix build/,release asan tsan clang bare cover merge corpus test bench)
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
 .PHONY: clean
 .PHONY: bench $(addprefix bench-,index index-instructions events sim crowd peers cells \
-	cells-events prompt hostile model attack path socket overload)
+	cells-events prompt hostile model attack path share share-sim socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh [SUITE...] - run suites one after the other and add up their results. Without an argument:
-# all of "make test"; "check": what "make check" runs.
+# all of "make test"; "check": what "make check" runs; "agent": of "make test", the suites with a
+# running agent.
 #
 # A suite is a line of the table below: a name, and a command whose last line is "N passed, N
 # failed[, N skipped]". A suite without this line counts as one failure, as does one that exits with
@@ -17,6 +18,7 @@ make="${MAKE:-make} -j$(nproc)"
 # builds with the same flags.
 san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='-O1 -g1'"
+asan_make="flock build/asan.lock $make --no-print-directory"	# suites of two lanes build there
 tsan_build="B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-O1 -g1'"
 model=tests/unit/index/test_model
 slack=build/release/tests/unit/index/test_slack
@@ -25,27 +27,32 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
 declare -A suite=(
 	[unit]="$make --no-print-directory unit"
-	[asan]="$make --no-print-directory unit $asan_build"
+	[asan]="$asan_make unit-programs $asan_build && $make --no-print-directory unit $asan_build"
 	[tsan]="$make --no-print-directory unit-threads $tsan_build"
 	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles \
 		B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror &&
 		build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
+	[bare]="$make --no-print-directory -s build/bare/kvroute build/bare/kvroutectl B=build/bare \
+		HAVE_ZMQ= HAVE_HIREDIS= CFLAGS=-O0 WERROR=-Werror && tests/it/bare.sh build/bare/kvroute"
 	[columns]="tests/columns.sh"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
 	[events]="python3 tests/it/events.py"
 	[truth]="python3 tests/it/truth.py"
+	[share]="python3 tests/it/share.py"
+	[topologies]="python3 tests/it/topologies.py"
 	[kvsub]="python3 tests/it/kvsub.py"
 	[bench-files]="$make --no-print-directory -s build/release/tests/bench/gen_index \
 		build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
 	[spop-check]="python3 tests/it/spop_check.py"
 	[tools]="python3 tests/tools/test_stub_engine.py"
 	[ties]="python3 tests/sim/ties.py"
+	[agents]="python3 tests/sim/agents.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[stories]="python3 tests/it/stories.py"
-	[stories-asan]="$make --no-print-directory build/asan/kvroute build/asan/kvroutectl tools \
-		$asan_build && B=build/asan python3 tests/it/stories.py"
+	[stories-asan]="$asan_make build/asan/kvroute build/asan/kvroutectl tools $asan_build &&
+		B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[start]="python3 tests/it/promises/pf_start.py"
@@ -68,7 +75,7 @@ declare -A suite=(
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
 	[notifies-10m]="python3 tests/bench/notifies.py -n ${NOTIFIES:-10000000}"
-	[socket-asan]="$make --no-print-directory build/asan/kvroute tools $asan_build &&
+	[socket-asan]="$asan_make build/asan/kvroute tools $asan_build &&
 		FRAMES=1000000 B=build/asan python3 tests/it/promises/on_socket.py"
 	[slack-long]="$make --no-print-directory -s $slack && SLACK_CYCLES=20 tests/unit/run.sh $slack"
 	[scarce-long]="STRIDE=1 START_STRIDE=1 python3 tests/it/promises/scarce.py"
@@ -84,17 +91,20 @@ for v in 3.0 3.2; do
 	done
 done
 # Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
-# them. All suites that build in build/asan share one lane.
-costly='~asan,fuzz,stories-asan,tsan,clang'
-wait_1=stories,failures,restart,feed,threats,vtc
+# them.
+costly='~asan,fuzz,tsan,clang,bare'
+wait_1=stories,failures,restart,feed,threats,vtc,kvsub,stories-asan
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
-wait_3=socket,memory,models,scarce,work,ctl,events,man,bench-files,spop-check,tools,ties,conf
-wait_4=truth,kvsub,compose
-order=(columns unit "$costly+$wait_1+$wait_2+$wait_3+$wait_4")
+wait_3=socket,memory,models,scarce,work,ctl,events,spop-check,conf
+wait_4=truth,share,topologies,compose
+files=man,bench-files,tools,ties,agents
+order=(columns unit "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4")
 check=("unit+columns,ctl,man,conf+vtc")
+agent=("$wait_1+$wait_2+$wait_3+$wait_4")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;
+agent) order=("${agent[@]}") ;;
 *) order=("$@") ;;
 esac
 

@@ -38,27 +38,25 @@ static size_t mend(uint8_t *p, size_t n)
 	memcpy(p, SAVE_MAGIC, 8);
 	put32(p + 8, EVENTS_SAVE_VERSION);
 	put64(p + 16, hash_key_id(&key));
-	total = save_checksum(p, SAVE_HEADER_BYTES - 8);
+	total = checksum(p, SAVE_HEADER_BYTES - 8);
 	put64(p + SAVE_HEADER_BYTES - 8, total);
-	for (; n - pos >= SAVE_HEAD_BYTES && get32(p + pos) != SAVE_END; pos += SAVE_HEAD_BYTES + bytes) {
+	for (; n - pos >= SECTION_HEAD_BYTES && get32(p + pos) != SAVE_END;
+	     pos += SECTION_HEAD_BYTES + bytes) {
 		bytes = get32(p + pos + 4) % 4096;
-		bytes = bytes < n - pos - SAVE_HEAD_BYTES ? bytes : n - pos - SAVE_HEAD_BYTES;
+		bytes = bytes < n - pos - SECTION_HEAD_BYTES ? bytes : n - pos - SECTION_HEAD_BYTES;
 		if (get32(p + pos) == SAVE_RUNS)
-			count_runs(p + pos + SAVE_HEAD_BYTES, bytes, &c);
+			count_runs(p + pos + SECTION_HEAD_BYTES, bytes, &c);
 		else if (bytes >= SAVE_HOLDER_BYTES)
 			c.records += (bytes - SAVE_HOLDER_BYTES) / SAVE_RECORD_BYTES;
-		put32(p + pos + 4, (uint32_t)bytes);
-		put64(p + pos + 8, save_checksum(p + pos + SAVE_HEAD_BYTES, bytes));
-		total = save_total(total, p + pos);
+		section_put_head(p + pos, get32(p + pos), p + pos + SECTION_HEAD_BYTES, bytes);
+		total = section_total(total, p + pos);
 	}
-	put32(p + pos, SAVE_END);
-	put32(p + pos + 4, SAVE_END_BYTES);
 	put64(p + pos + 16, c.runs);
 	put64(p + pos + 24, c.blocks);
 	put64(p + pos + 32, c.records);
 	put64(p + pos + 40, total);
-	put64(p + pos + 8, save_checksum(p + pos + SAVE_HEAD_BYTES, SAVE_END_BYTES));
-	return pos + SAVE_HEAD_BYTES + SAVE_END_BYTES;
+	section_put_head(p + pos, SAVE_END, p + pos + SECTION_HEAD_BYTES, SAVE_END_BYTES);
+	return pos + SECTION_HEAD_BYTES + SAVE_END_BYTES;
 }
 
 static int same_server(void *arg, server_id number)
@@ -96,7 +94,7 @@ static struct events *load(const uint8_t *p, size_t n, struct events_loaded *l)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static uint8_t bytes[BYTES_MAX + SAVE_HEAD_BYTES + SAVE_END_BYTES];
+	static uint8_t bytes[BYTES_MAX + SECTION_HEAD_BYTES + SAVE_END_BYTES];
 	struct events_loaded l, again;
 	struct events *ev, *other;
 	struct trace t = { 0 };

@@ -121,8 +121,8 @@ do_ledger() {
 
 do_replay() {
 	local t passed=0 failed=0 dirs
-	$make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc CFLAGS="-O1 -g1" \
-		SAN="$san" || exit 1
+	flock build/asan.lock $make --no-print-directory -s -j2 fuzz-programs B=build/asan CC=gcc \
+		CFLAGS="-O1 -g1" SAN="$san" || exit 1
 	do_unpack
 	for t in $targets; do
 		dirs=$(folders "$t" $kept $here/crashes)
@@ -179,11 +179,12 @@ do_merge() {
 parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c
 	agent/prompt/body*.c agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c
 	agent/prompt/rules.c agent/prompt/body_value.c agent/feed/*.c agent/loop/http.c
-	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c"
+	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c
+	agent/share/fields.c agent/share/read.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
 	agent/conf/check.c agent/conf/print.c agent/request/*.c agent/route/candidates.c
 	agent/route/learn.c agent/fleet/ledger.c agent/index/*.c agent/tok/split/*.c agent/tok/normal*.c
-	agent/tok/unicode/unicode.c"
+	agent/tok/unicode/unicode.c agent/share/inbox.c agent/share/outbox.c agent/share/write.c"
 
 # report NAME OBJECTS FILES
 cover_report() {

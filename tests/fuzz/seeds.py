@@ -627,6 +627,64 @@ def saved_events():
     put("events_saved", frames((2, some), (1, tree), (7, b"x")))
 
 
+# ---- batches of other agents 
+
+def leb(v):
+    out = b""
+    while v > 127:
+        out += bytes([v & 127 | 128])
+        v >>= 7
+    return out + bytes([v])
+
+
+def share():
+    def entry(kind, payload):
+        return struct.pack("<I", kind | len(payload) << 8) + payload
+
+    def name(pool, server):
+        return entry(0, leb(len(pool)) + pool + leb(len(server)) + server)
+
+    uid, page, head = b"UUUUUUUU", b"PPPPPPPP", b"\0"
+    space = page * 2 + leb(3) + leb(16) + leb(17)
+    anchors = [leb(0), leb(64) + page]
+    tokens = leb(1600) + leb(34000) + leb(32000)
+    placed = [uid * 2 + head + space + a + b"\3" + bytes([flags]) + leb(700000) + leb(0) + tokens
+              + leb(12) + grown + leb(16) + end + leb(n) + page * n
+              for a, flags, grown, end, n in [
+                  (anchors[0], 1, b"\0", b"", 3), (anchors[1], 0, b"\2" + leb(900), b"", 0),
+                  (anchors[1], 30, b"\0", page + leb(34000) + leb(77777) + leb(3), 40)]]
+    facts = [uid * 2 + leb(flags) + head + leb(201) + leb(1) + leb(5) * 4 + leb(70000) + leb(800)
+             + leb(1) + leb(40001) + leb(301) for flags in (0, 1, 2, 7)]
+    ends = leb(2) + (page + leb(12)) * 2
+    some = ([name(b"llm", b"s1")] + [entry(1, p) for p in placed] + [entry(2, f) for f in facts]
+            + [entry(3, uid + b"\1"), entry(4, head + space + anchors[1] + b"\5\6" + leb(9000)
+                                            + leb(2) + page * 2),
+               entry(5, head + b"\1" + leb(5000)), entry(6, head + leb(1000000) * 2 + leb(1 << 30)),
+               entry(7, leb(20) + b"b" * 20), entry(8, b"\1" + leb(300)),
+               entry(9, head + leb(16) + leb(200) + leb(0) + leb(4) + page * 4),
+               entry(10, head + leb(3) + uid + ends), entry(11, head + uid + ends)])
+    for e in some:
+        put("share", b"\1" + name(b"llm", b"s1") + e)
+        put("share", b"\1" + name(b"llm", b"s1") + e[:-3])
+    put("share", b"\1" + b"".join(some))
+    put("share", b"\1" + name(b"", b"") + name(b"a", b"b") + entry(5, b"\1\0\0more")
+        + entry(99, b"new") + entry(8, b"\0\5"))
+    put("share", b"\1" + name(b"n" * 127, b"m" * 127) + entry(5, b"\0\0\0") + name(b"n" * 128, b""))
+    put("share", b"\1" + name(b"a", b"b") * 257 + entry(5, b"\1\0\0"))
+    put("share", b"\1" + entry(8, b"\0" + b"\xff" * 9 + b"\1") + entry(8, b"\0" + b"\xff" * 10)
+        + entry(8, b""))
+    put("share", b"\0kvs\1" + b"\0" * 60)
+    put("share", b"\0kvs\1" + b"\0" * 20)
+    rng = random.Random(5)
+    for kinds in ([0, 0, 3, 4], [0, 1, 2, 3, 4, 5], [2, 2, 2, 3, 4], [2, 2, 2, 2, 0, 3, 5],
+                  [0, 3, 3, 3, 4, 6, 7], [0x40 + 3, 3, 0, 4, 4]):
+        script = b""
+        for _ in range(300):
+            op = rng.choice(kinds) | rng.choice([0, 0x80]) | rng.choice([0, 8, 24])
+            script += bytes([op]) + (bytes([rng.randrange(256)]) if op & 7 == 2 else b"")
+        put("share", b"\2" + script)
+
+
 # ---- chat templates 
 
 def templates():
@@ -651,6 +709,7 @@ engine_loads()
 templates()
 snapshots()
 saved_events()
+share()
 bpe()
 splits()
 spop()

@@ -57,14 +57,15 @@ static size_t mend(uint8_t *p, size_t n)
 	put64(p + 24, of.key_id);
 	total = checksum(p, HEADER_BYTES - 8);
 	put64(p + HEADER_BYTES - 8, total);
-	for (; n - pos >= HEAD_BYTES && get32(p + pos) != SECTION_END; pos += HEAD_BYTES + bytes) {
+	for (; n - pos >= SECTION_HEAD_BYTES && get32(p + pos) != SECTION_END;
+	     pos += SECTION_HEAD_BYTES + bytes) {
 		bytes = get32(p + pos + 4) % 4096;
-		bytes = bytes < n - pos - HEAD_BYTES ? bytes : n - pos - HEAD_BYTES;
+		bytes = bytes < n - pos - SECTION_HEAD_BYTES ? bytes : n - pos - SECTION_HEAD_BYTES;
 		if (get32(p + pos) == SECTION_TREE)
-			count_tree(p + pos + HEAD_BYTES, bytes, room, &c);
+			count_tree(p + pos + SECTION_HEAD_BYTES, bytes, room, &c);
 		put32(p + pos + 4, (uint32_t)bytes);
-		put64(p + pos + 8, checksum(p + pos + HEAD_BYTES, bytes));
-		total = total_with(total, p + pos);
+		put64(p + pos + 8, checksum(p + pos + SECTION_HEAD_BYTES, bytes));
+		total = section_total(total, p + pos);
 	}
 	put32(p + pos, SECTION_END);
 	put32(p + pos + 4, END_BYTES);
@@ -73,8 +74,8 @@ static size_t mend(uint8_t *p, size_t n)
 	put64(p + pos + 32, c.records);
 	put64(p + pos + 40, c.pages);
 	put64(p + pos + 48, total);
-	put64(p + pos + 8, checksum(p + pos + HEAD_BYTES, END_BYTES));
-	return pos + HEAD_BYTES + END_BYTES;
+	put64(p + pos + 8, checksum(p + pos + SECTION_HEAD_BYTES, END_BYTES));
+	return pos + SECTION_HEAD_BYTES + END_BYTES;
 }
 
 static int by_name(void *arg, struct span name)
@@ -133,7 +134,7 @@ static void again(struct index *ix)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static uint8_t bytes[BYTES_MAX + HEAD_BYTES + END_BYTES];
+	static uint8_t bytes[BYTES_MAX + SECTION_HEAD_BYTES + END_BYTES];
 	struct snapshot_stats st;
 	struct index *ix;
 

@@ -158,6 +158,7 @@ for f in haproxy-conf/README.md haproxy-conf/haproxy.service.conf docker/Dockerf
 	result $? "$f sets both variables for HAProxy"
 done
 for f in $files; do
+	grep -q 'filter spoe' "$tmp/$f" || continue
 	[ "$(grep 'acl llm_api' "$tmp/$f")" = "    acl llm_api path_beg -f $tmp/api-paths.lst" ]
 	result $? "$f takes the paths of requests from api-paths.lst"
 done
@@ -167,7 +168,7 @@ counts_of='^    (acl (json|short)_answer|http-response .*short_answer)'
 counts=$(grep -E "$counts_of" haproxy-conf/haproxy.cfg | sort -u)
 log=$(sed -n 's/^ *log-format //p' haproxy-conf/haproxy.cfg)
 for f in $files; do
-	[ -f "haproxy-conf/$f" ] || continue
+	[ -f "haproxy-conf/$f" ] && grep -q 'filter spoe' "haproxy-conf/$f" || continue
 	for pool in $(awk '$1 == "backend" { here = $2 } /set-var-fmt\(txn.load\)/ { print here }' \
 		"haproxy-conf/$f"); do
 		[ "$(sed -n "/^backend $pool\$/,/^backend/p" "haproxy-conf/$f" |

@@ -27,16 +27,9 @@ TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path[:0] = [os.path.join(TESTS, "it"), os.path.join(TESTS, "it/promises")]
 sys.dont_write_bytecode = True
 
-try:
-    import zmq  # noqa: F401
-except ImportError:
-    # apt installs for Debian's own Python; another one may come first in PATH
-    debian = "/usr/bin/python3"
-    if os.path.exists(debian) and os.path.realpath(sys.executable) != os.path.realpath(debian):
-        os.execv(debian, [debian, *sys.argv])
-    print("skipped: truth, there is no python3-zmq")
-    print("0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
+from with_zmq import need_zmq  # noqa: E402
+
+need_zmq("truth")
 
 from agent import equal, main  # noqa: E402
 from fleet import BUILD, HANG_SECONDS, TOP  # noqa: E402

@@ -12,6 +12,7 @@
 #
 #   build/haproxy/2.6/haproxy   build/haproxy/3.0/haproxy   build/haproxy/3.2/haproxy
 #   build/bin/promtool          build/bin/varnishtest
+#   build/bin/redis-server      build/bin/valkey-server     (Debian 13 or later has valkey)
 #
 # The folder's name is the requested version (3.2: that or later); the program prints its own. If
 # the machine is not Debian 12 and has a HAProxy, 2.6/haproxy is a link to it. If nothing is
@@ -26,7 +27,7 @@ here=tests/tools
 codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || codename=
 
 want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev \
-            libzmq3-dev"
+            libzmq3-dev libhiredis-dev"
 want_demo="python3"
 want_test="libcmocka-dev clang mandoc python3-zmq"
 case $codename in
@@ -78,14 +79,24 @@ haproxy() {
 	echo "deps: $dir/haproxy is $v"
 }
 
-# Get program <$1> of package <$2> of this machine's own suite, as build/bin/<name>.
+# Get program <$1> of package <$2> of suite <$4> (default: this machine's own), as build/bin/<$3>
+# (default: the program's name).
 program() {
-	local name=${1##*/}
+	local name=${3:-${1##*/}}
 	[ -x "build/bin/$name" ] && return 0
-	$here/unpack.sh "${codename:-bookworm}" "$2" "build/unpacked/$2" "$1" || return
+	$here/unpack.sh "${4:-${codename:-bookworm}}" "$2" "build/unpacked/$2" "$1" || return
 	mkdir -p build/bin
-	ln -sf "../unpacked/$2/$name" "build/bin/$name"
+	ln -sf "../unpacked/$2/${1##*/}" "build/bin/$name"
 	echo "deps: build/bin/$name"
+}
+
+# Redis and Valkey are one program that does what its name says; the package with the name
+# redis-server has only a link to it.
+stores() {
+	local valkey=$codename
+	[ "$codename" != bookworm ] || valkey=trixie
+	optional redis-server program usr/bin/redis-check-rdb redis-tools redis-server
+	optional valkey-server program usr/bin/valkey-check-rdb valkey-tools valkey-server "$valkey"
 }
 
 # optional WHAT COMMAND... - run a command; if it fails, print that WHAT is skipped.
@@ -104,6 +115,7 @@ case $groups in
 	[ -x build/haproxy/3.2/haproxy ] || haproxy 3.2 forky || optional "HAProxy 3.2" haproxy 3.2 sid
 	optional promtool program usr/bin/promtool prometheus
 	optional varnishtest program usr/bin/varnishtest varnish
+	stores
 	;;
 *" demo "*)
 	install $want_build $want_demo

@@ -173,11 +173,15 @@ def forged_lines_with_a_token_change_nothing():
 @case
 def forged_lines_without_a_token():
     """Unknown uids have no effect. With the uids of open requests an attacker misdirects their next
-    turns, which shows that the case above can fail. The token prevents this."""
+    turns, which shows that the case above can fail. The token prevents this. On a busy machine the
+    requests may be over before the forger's lines are read; then it tries again."""
     got = story("no token, uids not known", False, True, known=False)
     equal(got[:3], (got[5], got[5], 0), "routing with uids that are not known")
-    got = story("no token, uids known", False, True, per=2)
-    assert got[0] < got[5], "the forger had no effect, so the case above shows nothing"
+    for _ in range(5):
+        got = story("no token, uids known", False, True, per=2)
+        if got[0] < got[5]:
+            return
+    raise AssertionError("the forger had no effect, so the case above shows nothing")
 
 
 @case

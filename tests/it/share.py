@@ -1,0 +1,1033 @@
+#!/usr/bin/env python3
+"""share.py [-k WORD] - agents of one fleet share their state through a real Redis and Valkey.
+
+Each agent has a HAProxy of its own; all use the same engines. Faults of the store are made under
+load: no request may fail, and afterwards all agents hold the same again. Last line: N passed, N
+failed."""
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "promises")]
+sys.dont_write_bytecode = True
+
+from cases import main  # noqa: E402
+from fleet import (BUILD, HANG_SECONDS, HAPROXY, TOP, Fleet, edited, free_ports,  # noqa: E402
+                   wait_for)
+from store import Store, StoreError, programs  # noqa: E402
+from traffic import FAST, Traffic  # noqa: E402
+
+CASES = []
+SECONDS = 20            # for what takes moments on an idle machine
+STREAM = "kvroute:{kvroute:0}:log"
+
+
+def case(f):
+    CASES.append(f)
+    return f
+
+
+class Member(Fleet):
+    """An agent with its HAProxy, or alone. <first>: another one, whose engines it uses."""
+
+    def __init__(self, key, servers, first=None, alone=False, share="", index="16 MiB", **kw):
+        super().__init__(engines=0 if alone or first else 3, **kw)
+        self.first, self.alone = first, alone
+        self.key, self.servers, self.more, self.index = key, servers, share, index
+
+    def start(self):
+        if self.first is not None:
+            self.names, self.engines = self.first.names, self.first.engines
+            self.controls = self.first.controls
+        if self.alone:
+            self.start_agent()
+        elif self.first is not None:
+            self.start_agent()
+            self.start_haproxy()
+        else:
+            super().start()
+
+    def stop(self, keep=False):
+        if self.first is not None:
+            self.names = []
+        super().stop(keep)
+
+    def agent_yaml(self):
+        return super().agent_yaml() + (
+            "key_file: %s\nindex: {max_bytes: %s}\nshare: {servers: [%s]%s}\n" % (
+                self.key, self.index, ", ".join('"%s"' % s for s in self.servers),
+                ", " + self.more if self.more else ""))
+
+    def log(self):
+        with open(os.path.join(self.folder, "agent.log"), errors="replace") as f:
+            return f.read()
+
+    def value(self, name):
+        return self.metrics().get("kvroute_share_" + name)
+
+    def wait(self, name, test, seconds=SECONDS):
+        def ok():
+            v = self.value(name)
+            return v is not None and (test(v) if callable(test) else v == test)
+        try:
+            wait_for(name, seconds, ok)
+        except TimeoutError:
+            raise AssertionError("%s is %s; the log:\n%s" % (name, self.value(name),
+                                                             self.log()[-3000:]))
+
+    def no_call_refused(self):
+        n = self.metrics()['kvroute_sandbox_refused_total{process="agent"}']
+        assert n == 0, [s for s in self.log().splitlines() if "refused system" in s]
+
+
+class Scene:
+    """Members with one key file, which are ended in any case."""
+
+    def __init__(self, store, n=1, alone=True, share="", servers=None, **kw):
+        self.folder = tempfile.mkdtemp(prefix="kvroute-share-")
+        self.key = os.path.join(self.folder, "key")
+        with open(os.path.join(self.folder, "key"), "wb") as f:
+            f.write(os.urandom(192))
+        os.chmod(self.key, 0o600)
+        self.members = []
+        for _ in range(n):
+            first = self.members[0] if self.members and not alone else None
+            self.members.append(Member(self.key, servers or [store.address], first, alone, share,
+                                       **kw))
+
+    def secret(self, text):
+        path = os.path.join(self.folder, "password")
+        with open(path, "w") as f:
+            f.write(text + "\n")
+        os.chmod(path, 0o600)
+        return path
+
+    def __enter__(self):
+        try:
+            for m in self.members:
+                m.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self.members if len(self.members) > 1 else self.members[0]
+
+    def __exit__(self, kind, value, trace):
+        try:
+            if kind is None:
+                for m in self.members:
+                    if "agent" in m.processes:
+                        m.no_call_refused()
+                        assert m.end("agent") == 0, "exit status"
+        finally:
+            for m in reversed(self.members):
+                m.__exit__(kind, value, trace)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# ---- the connection ------------------------------------------------------------------------------
+
+
+@case
+def connects_writes_and_reads():
+    """Redis and Valkey, each alone: two agents hear each other."""
+    for program in programs():
+        with Store(program=program) as s, Scene(s, 2) as (a, b):
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait("warm", 1)
+                m.wait("siblings", 1)
+            assert s.command("XLEN", STREAM) > 0
+            assert a.get("/ready", a.metrics_port)[0] == 200
+            assert a.log().count("store connected") == 1, a.log()
+            assert "level=warn" not in a.log().replace("sandbox is incomplete", ""), a.log()
+
+
+@case
+def store_comes_later():
+    """The agent starts without a store, says so once, is ready after warm_timeout, and connects."""
+    s = Store()
+    try:
+        with Scene(s, share="warm_timeout: 500 ms") as a:
+            wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
+            assert "Connection refused" in a.log() and "start the store" in a.log(), a.log()
+            assert a.value("connected") == 0
+            s.start()
+            a.wait("connected", 1)
+            a.wait("warm", 1)
+            assert a.log().count("the store cannot be used") == 1
+            assert a.log().count("store connected") == 1
+    finally:
+        s.__exit__()
+
+
+@case
+def not_ready_before_it_is_warm():
+    s = Store()
+    try:
+        scene = Scene(s, share="warm_timeout: 10 m")
+        a = scene.members[0]
+        a.wait_alive = lambda name, what, test: None        # it does not get ready
+        with scene:
+            wait_for("an answer", SECONDS, lambda: a.get("/ready", a.metrics_port)[0] == 503)
+            assert "fleet" in a.get("/ready", a.metrics_port)[1]
+            assert a.get("/live", a.metrics_port)[0] == 200
+            s.start()
+            wait_for("ready", SECONDS, lambda: a.get("/ready", a.metrics_port)[0] == 200)
+            a.wait("warm", 1)
+    finally:
+        s.__exit__()
+
+
+@case
+def ready_always():
+    s = Store()
+    try:
+        with Scene(s, share="warm_timeout: 10 m, ready: always") as a:
+            assert a.get("/ready", a.metrics_port)[0] == 200 and a.value("warm") == 0
+    finally:
+        s.__exit__()
+
+
+@case
+def killed_and_started_again():
+    """Without its data: the streams begin again."""
+    with Store() as s, Scene(s, 2) as (a, b):
+        for m in (a, b):
+            m.wait("siblings", 1)
+            m.wait("warm", 1)
+        s.kill()
+        for m in (a, b):
+            m.wait("connected", 0)
+            wait_for("a warning", SECONDS, lambda: "connection to the store lost" in m.log())
+        s.start()
+        for m in (a, b):
+            m.wait("connected", 1)
+            m.wait("siblings", 1)
+            m.wait("store_losses_total", lambda v: v >= 1)
+            assert m.log().count("store connected") == 2, m.log()
+            assert "the stream was trimmed" not in m.log(), m.log()
+        wait_for("the stream", SECONDS, lambda: s.command("XLEN", STREAM) > 4)
+
+
+@case
+def stopped():
+    """A store that does not answer is left in time, and found again."""
+    with Store() as s, Scene(s, share="timeout: 300 ms") as a:
+        a.wait("warm", 1)
+        s.stop()
+        try:
+            a.wait("connected", 0)
+            wait_for("a warning", SECONDS, lambda: "in time" in a.log())
+        finally:
+            s.go_on()
+        a.wait("connected", 1)
+        before = a.value("batches_out_total")
+        a.wait("batches_out_total", lambda v: v > before)
+
+
+@case
+def wrong_password():
+    """Refused and said; the right one works, also for a user of an ACL with the listed commands
+    only."""
+    with Store(password="right-password") as s:
+        scene = Scene(s, share="warm_timeout: 0")
+        scene.members[0].more += ", password_file: %s" % scene.secret("wrong-password")
+        with scene as a:
+            wait_for("a warning", SECONDS, lambda: "WRONGPASS" in a.log())
+            assert "check share.user and share.password_file" in a.log()
+            assert "wrong-password" not in a.log()
+        scene = Scene(s, share="warm_timeout: 0")
+        with scene as a:
+            wait_for("a warning", SECONDS, lambda: "NOAUTH" in a.log())
+        scene = Scene(s)
+        scene.members[0].more = "password_file: %s" % scene.secret("right-password")
+        with scene as a:
+            a.wait("warm", 1)
+            a.wait("connected", 1)
+
+
+@case
+def password_in_an_error():
+    """A store that does not know AUTH repeats what it was sent; the log does not."""
+    with Store("--rename-command", "AUTH", "ANOTHER") as s:
+        for secret in ("short-secret", "secret" * 40):
+            scene = Scene(s, share="warm_timeout: 0")
+            scene.members[0].more += ", password_file: %s" % scene.secret(secret)
+            with scene as a:
+                wait_for("a warning", SECONDS, lambda: "unknown command" in a.log())
+                assert "secret" not in a.log().replace("/secret", ""), a.log()
+
+
+def allowed_commands():
+    """The commands that the manual lists for an ACL."""
+    with open(os.path.join(os.path.dirname(BUILD), "../doc/kvroute.8")) as f:
+        page = f.read()
+    return page[page.index("ACL SETUSER kvroute"):].split(".Ed")[0].split()[3:]
+
+
+@case
+def user_of_an_acl():
+    """What the manual lists is enough."""
+    words = [w.replace(">PASSWORD", ">secret-of-kvroute") for w in allowed_commands()]
+    with Store() as s:
+        s.command("ACL", "SETUSER", "kvroute", *words)
+        scene = Scene(s, 2, share="user: kvroute")
+        for m in scene.members:
+            m.more += ", password_file: %s" % scene.secret("secret-of-kvroute")
+        with scene as (a, b):
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait("warm", 1)
+                m.wait("siblings", 1)
+            wait_for("a snapshot", SECONDS, lambda: sum(
+                m.value('snapshots_total{result="written"}') for m in (a, b)) > 0)
+            denied = s.command("ACL", "LOG")
+            assert denied == [], denied
+
+
+@case
+def stopped_while_a_snapshot_is_written():
+    """The writer gives up the one that it cannot end, and writes the next."""
+    key = "kvroute:{kvroute:0}:snapshot"
+    written = 'snapshots_total{result="written"}'
+    with Store() as s, Scene(s, share="timeout: 300 ms") as a:
+        a.wait(written, 1)
+        s.command("DEL", key + "-fresh")
+        wait_for("the lease", SECONDS, lambda: s.command("EXISTS", key + "-writer") == 1)
+        s.stop()
+        try:
+            a.wait("connected", 0)
+            a.wait('snapshots_total{result="failed"}', lambda v: v >= 1)
+        finally:
+            s.go_on()
+        a.wait("connected", 1)
+        s.command("DEL", key + "-writer", key + "-fresh")
+        n = a.value(written)
+        a.wait(written, lambda v: v > n)
+
+
+@case
+def full():
+    """A store without memory refuses batches; they wait, and go when there is room."""
+    with Store("--maxmemory-policy", "noeviction") as s, Scene(s) as a:
+        a.wait("warm", 1)
+        s.command("CONFIG", "SET", "maxmemory", "1")
+        a.wait("store_errors_total", lambda v: v > 0)
+        wait_for("a warning", SECONDS, lambda: "OOM" in a.log() and "maxmemory" in a.log())
+        a.wait("connected", 0)
+        s.command("CONFIG", "SET", "maxmemory", "0")
+        a.wait("connected", 1)
+        a.wait("waiting_bytes", lambda v: v < 10000)
+        assert a.value('dropped_total{what="batches"}') == 0
+
+
+@case
+def readonly():
+    """A replica of nothing that is listed."""
+    with Store() as first, Store("--replicaof", "127.0.0.1 %d" % first.port) as s:
+        with Scene(s, share="warm_timeout: 0") as a:
+            wait_for("a warning", SECONDS, lambda: "it is a replica" in a.log())
+            assert "list the primary in share.servers" in a.log(), a.log()
+            assert a.value("connected") == 0
+
+
+@case
+def failover():
+    """The primary dies, a replica becomes primary, and the old one comes back as a replica."""
+    with Store() as one, Store() as two:
+        two.command("REPLICAOF", "127.0.0.1", one.port)
+        wait_for("the replica", SECONDS, lambda: b"up" in two.command("INFO", "replication").split(
+            b"master_link_status:")[1][:4])
+        with Scene(one, 2, servers=[two.address, one.address]) as (a, b):
+            for m in (a, b):
+                m.wait("siblings", 1)
+                m.wait("warm", 1)
+            one.kill()
+            two.command("REPLICAOF", "NO", "ONE")
+            for m in (a, b):
+                m.wait("connected", 1)
+            one.start()
+            one.command("REPLICAOF", "127.0.0.1", two.port)
+            n = two.command("XLEN", STREAM)
+            wait_for("batches in the new primary", SECONDS,
+                     lambda: two.command("XLEN", STREAM) > n + 4)
+            # and back, as an operator does it without a loss
+            wait_for("the replica", SECONDS, lambda: b"up" in one.command(
+                "INFO", "replication").split(b"master_link_status:")[1][:4])
+
+            def moved():
+                try:
+                    two.command("FAILOVER", "TO", "127.0.0.1", one.port)
+                except StoreError:
+                    pass                # it has not seen its replica, or is at it
+                return one.command("ROLE")[0] == b"master"
+            wait_for("the failover", SECONDS, moved)
+            n = one.command("XLEN", STREAM)
+            wait_for("batches in the old primary", SECONDS,
+                     lambda: one.command("XLEN", STREAM) > n + 4)
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait("siblings", 1)
+
+
+class Cluster:
+    """Three primaries that share the slots."""
+
+    def __init__(self, n=3, program=None):
+        self.nodes = []
+        while len(self.nodes) < n:
+            port = free_ports(1)[0]
+            if port > 55000:
+                continue
+            bus = free_ports(1)[0]
+            self.nodes.append(Store("--cluster-enabled", "yes", "--cluster-port", str(bus),
+                                    port=port, program=program))
+
+    def __enter__(self):
+        for n in self.nodes:
+            n.start()
+        make_cluster(self.nodes)
+        return self.nodes
+
+    def __exit__(self, *_):
+        for n in self.nodes:
+            n.__exit__()
+
+
+def make_cluster(nodes):
+    for i, n in enumerate(nodes):
+        n.command("CLUSTER", "ADDSLOTSRANGE", i * 16384 // len(nodes),
+                  (i + 1) * 16384 // len(nodes) - 1)
+        n.command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+    for n in nodes[1:]:
+        nodes[0].command("CLUSTER", "MEET", "127.0.0.1", n.port, n.options[3])
+    wait_for("the cluster", SECONDS, lambda: all(
+        b"cluster_state:ok" in n.command("CLUSTER", "INFO") for n in nodes))
+
+
+@case
+def cluster():
+    """Streams are on all nodes, and a slot that moves is followed."""
+    for program in programs():
+        with Cluster(program=program) as nodes, Scene(
+                None, 2, servers=[n.address for n in nodes], share="cluster: true") as (a, b):
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait("warm", 1)
+                m.wait("siblings", 1)
+            keys = {n: n.command("KEYS", "*:log") for n in nodes}
+            assert sum(len(k) for k in keys.values()) == 8, keys
+            source = next(n for n in nodes if keys[n])
+            target = nodes[(nodes.index(source) + 1) % 3]
+            move_slot(nodes, source, target, keys[source][0])
+            n = target.command("XLEN", keys[source][0])
+            wait_for("batches in the new node", SECONDS,
+                     lambda: target.command("XLEN", keys[source][0]) > n + 4)
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait('missing_batches_total', 0)
+
+
+def move_slot(nodes, source, target, key):
+    slot = source.command("CLUSTER", "KEYSLOT", key)
+    ids = [n.command("CLUSTER", "MYID") for n in nodes]
+    at, to = ids[nodes.index(source)], ids[nodes.index(target)]
+    target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", at)
+    source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", to)
+    for k in source.command("CLUSTER", "GETKEYSINSLOT", slot, 100):
+        source.command("MIGRATE", "127.0.0.1", target.port, k, 0, 5000)
+    for n in (target, source):
+        n.command("CLUSTER", "SETSLOT", slot, "NODE", to)
+
+
+@case
+def cluster_and_not():
+    """share.cluster that is wrong is said in both directions."""
+    with Cluster() as nodes:
+        slot = nodes[0].command("CLUSTER", "KEYSLOT", STREAM)
+        others = [n.address for i, n in enumerate(nodes) if slot * 3 // 16384 != i]
+        with Scene(None, servers=others, share="warm_timeout: 0") as a:
+            wait_for("a warning", SECONDS, lambda: "set share.cluster" in a.log())
+    with Store() as s, Scene(s, share="warm_timeout: 0, cluster: true") as a:
+        wait_for("a warning", SECONDS, lambda: "remove share.cluster" in a.log())
+
+
+class Garbage(threading.Thread):
+    """Answers every connection with bytes that are no answer, or with one without an end."""
+
+    KINDS = [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*2147483647\r\n", b"*-7\r\n",
+             b"$99999999999\r\n", b"*65536\r\n" * 1000, b"\0" * 4096, b"$-1\r\n" * 100,
+             b"+OK\r\n" * 100, b"*1\r\n" * 100, b":" + b"9" * 100000, b"", None]
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.s = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.s.getsockname()[1]
+        self.n = 0
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                c, _ = self.s.accept()
+            except OSError:
+                return
+            kind = self.KINDS[self.n % len(self.KINDS)]
+            self.n += 1
+            threading.Thread(target=self.talk, args=(c, kind), daemon=True).start()
+
+    @staticmethod
+    def talk(c, kind):
+        try:
+            c.recv(4096)
+            if kind is None:        # a text without an end
+                c.sendall(b"$1000000000\r\n")
+                while True:
+                    c.sendall(b"x" * 65536)
+            c.sendall(kind)
+            time.sleep(0.2)
+        except OSError:
+            pass
+        finally:
+            c.close()
+
+
+@case
+def garbage():
+    """No answer makes sense; the agent lives, its memory is bounded, and it says what listens."""
+    g = Garbage()
+    with Scene(g, share="warm_timeout: 0, timeout: 200 ms") as a:
+        wait_for("all kinds of garbage", SECONDS * 3, lambda: g.n > 2 * len(g.KINDS))
+        assert a.value("connected") == 0
+        assert a.metrics()["kvroute_process_resident_memory_bytes"] < 200 << 20
+        wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
+        assert a.log().count("level=warn") <= 3, a.log()
+    g.s.close()
+
+
+class Reluctant(threading.Thread):
+    """An empty store that closes the connection in place of the first answers to a command.
+    <answers>: to commands, in place of the usual ones."""
+
+    def __init__(self, word, times, answers=None):
+        super().__init__(daemon=True)
+        self.word, self.left, self.answers = word, times, answers or {}
+        self.s = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.s.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                c, _ = self.s.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=(c,), daemon=True).start()
+
+    def answer(self, words):
+        usual = {b"ROLE": b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", b"XADD": b"$3\r\n1-1\r\n",
+                 b"XINFO": b"-ERR no such key\r\n", b"MGET": b"*3\r\n$-1\r\n$-1\r\n$-1\r\n",
+                 b"SET": b"+OK\r\n"}
+        if words[0] == b"XREAD":
+            time.sleep(0.2)
+        return self.answers.get(words[0], usual.get(words[0], b"$-1\r\n"))
+
+    def talk(self, c):
+        f = c.makefile("rb")
+        try:
+            while True:
+                n = int(f.readline()[1:])
+                words = [f.read(int(f.readline()[1:]) + 2)[:-2] for _ in range(n)]
+                if words[0] == self.word and self.left > 0:
+                    self.left -= 1
+                    return
+                c.sendall(self.answer(words))
+        except (OSError, ValueError):
+            pass
+        finally:
+            f.close()
+            c.close()
+
+
+@case
+def lost_while_it_asks_for_a_snapshot():
+    """The connection ends before the answer; the agent asks again, and reads the streams."""
+    r = Reluctant(b"GET", 1)
+    with Scene(r, share="warm_timeout: 0") as a:
+        a.wait("warm", 1)
+        assert r.left == 0
+    r.s.close()
+
+
+@case
+def a_snapshot_that_never_comes():
+    """The store describes one, but each time it is to give a chunk, the connection ends."""
+    meta = b"1 77 2 1000 0 1 5-0"
+    r = Reluctant(b"HGET", 1 << 30, {b"GET": b"$%d\r\n%s\r\n" % (len(meta), meta)})
+    with Scene(r, share="warm_timeout: 0, timeout: 200 ms") as a:
+        a.wait("warm", 1)
+        assert "snapshot in the store refused" in a.log()
+    r.s.close()
+
+
+@case
+def others_in_the_stream():
+    """Entries that are not ours, from a stranger's fleet, damaged or huge, are counted and
+    skipped."""
+    with Store() as s, Scene(s) as a:
+        a.wait("warm", 1)
+        a.wait('batches_in_total{result="own"}', lambda v: v > 0)
+        own = s.command("XREVRANGE", STREAM, "+", "-", "COUNT", 1)[0][1][1]
+        s.command("XADD", STREAM, "*", "b", b"nonsense")
+        s.command("XADD", STREAM, "*", "b", "1", "c", "2")
+        s.command("XADD", STREAM, "*", "b", own[:-1] + bytes([own[-1] ^ 1]))
+        s.command("XADD", STREAM, "*", "b", b"\xff" * 200000)
+        a.wait('batches_in_total{result="damaged"}', lambda v: v >= 4)
+        huge = b"x" * (40 << 20)
+        s.command("XADD", STREAM, "*", "b", huge)
+        wait_for("a word about it", SECONDS, lambda: "too long to be ours" in a.log())
+        before = a.value('batches_in_total{result="own"}')
+        a.wait('batches_in_total{result="own"}', lambda v: v > before)
+        a.wait("connected", 1)
+        assert a.metrics()["kvroute_process_resident_memory_bytes"] < 300 << 20
+
+
+@case
+def strangers():
+    """A fleet with another key and the same name is refused and counted."""
+    with Store() as s, Scene(s) as a, Scene(s) as b:
+        for m in (a, b):
+            m.wait('batches_in_total{result="stranger"}', lambda v: v > 3)
+            assert m.value("siblings") == 0
+            m.wait("warm", 1)
+            wait_for("a warning", SECONDS, lambda: "agents with another key" in m.log())
+            assert "the same file key_file" in m.log()
+
+
+@case
+def the_error_changes():
+    """Also the next error is said, with its remedy: the store comes back with a password."""
+    with Store() as s, Scene(s) as a:
+        a.wait("connected", 1)
+        s.kill()
+        wait_for("a warning", SECONDS, lambda: "start the store" in a.log())
+        s.password = "a-new-password"
+        s.start()
+        wait_for("another warning", SECONDS,
+                 lambda: "the store wants a password: set share.password_file" in a.log())
+
+
+@case
+def other_parts():
+    """Agents with different share.parts are told so."""
+    with Store() as s, Scene(s) as a:
+        a.wait('snapshots_total{result="written"}', 1)
+        scene = Scene(s, share="parts: 4")
+        with scene as b:
+            wait_for("a warning", SECONDS, lambda: "another number of parts" in b.log())
+
+
+@case
+def wrong_type():
+    """The key holds something else."""
+    with Store() as s:
+        s.command("SET", STREAM, "x")
+        with Scene(s, share="warm_timeout: 0") as a:
+            wait_for("a warning", SECONDS, lambda: "WRONGTYPE" in a.log())
+            s.command("DEL", STREAM)
+            a.wait("connected", 1)
+
+
+@case
+def names():
+    """A name is looked up at the start; one that is unknown does not stop the agent."""
+    with Store() as s, Scene(s, servers=["localhost:%d" % s.port,
+                                         "no-such-host.invalid:6379"]) as a:
+        a.wait("connected", 1)
+        a.wait("warm", 1)
+        assert "its name was not found" in a.log() and "no-such-host" in a.log()
+
+
+@case
+def unix_socket():
+    path = tempfile.mkdtemp(prefix="kvroute-store-") + "/s"
+    try:
+        with Store("--unixsocket", path) as s, Scene(s, servers=["unix@" + path]) as a:
+            a.wait("connected", 1)
+            a.wait("warm", 1)
+    finally:
+        shutil.rmtree(os.path.dirname(path))
+
+
+def certificates(folder, name):
+    """An authority, and a certificate of <name> that it has signed, in <folder>."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=an authority", "-days", "2")
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-keyout", "store.key", "-out", "store.csr", "-subj", "/CN=" + name)
+    with open(os.path.join(folder, "ext"), "w") as f:
+        f.write("subjectAltName=DNS:%s\n" % name)
+    openssl("x509", "-req", "-in", "store.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2",
+            "-CAcreateserial", "-out", "store.pem", "-extfile", "ext")
+
+
+@case
+def over_tls_by_haproxy():
+    """The recipe store-over-tls.cfg: HAProxy carries the connection, and refuses another name."""
+    if shutil.which("openssl") is None:
+        print("skipped: share over TLS, there is no openssl to make certificates")
+        return
+    folder = tempfile.mkdtemp(prefix="kvroute-tls-")
+    ports = free_ports(3)
+    try:
+        certificates(folder, "store-1.example.org")
+        with open(os.path.join(TOP, "haproxy-conf/recipes/store-over-tls.cfg")) as f:
+            text = f.read()
+        for port, listen, server in ((6379, ports[0], "10.0.0.5"), (6380, ports[1], "10.0.0.6")):
+            text = edited(text, "bind 127.0.0.1:%d" % port, "bind 127.0.0.1:%d" % listen)
+            text = edited(text, server + ":6379", "127.0.0.1:%d" % ports[2])
+        text = edited(text, "@system-ca", os.path.join(folder, "ca.pem"))
+        with open(os.path.join(folder, "haproxy.cfg"), "w") as f:
+            f.write(text)
+        with Store("--tls-port", ports[2], "--tls-auth-clients", "no",
+                   "--tls-cert-file", os.path.join(folder, "store.pem"), "--tls-key-file",
+                   os.path.join(folder, "store.key"), "--tls-ca-cert-file",
+                   os.path.join(folder, "ca.pem")) as s:
+            proxy = subprocess.Popen([HAPROXY, "-db", "-f", os.path.join(folder, "haproxy.cfg")],
+                                     stderr=subprocess.DEVNULL)
+            try:
+                with Scene(s, servers=["127.0.0.1:%d" % p for p in ports[:2]]) as a:
+                    a.wait("connected", 1)
+                    a.wait("warm", 1)
+                    assert s.command("XLEN", STREAM) > 0
+                # the certificate has the name of the first server only
+                with Scene(s, servers=["127.0.0.1:%d" % ports[1]], share="warm_timeout: 0") as a:
+                    wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
+                    assert a.value("connected") == 0
+            finally:
+                proxy.kill()
+                proxy.wait()
+    finally:
+        shutil.rmtree(folder)
+
+
+# ---- without a store -----------------------------------------------------------------------------
+
+
+class Pair(Member):
+    def agent_yaml(self):
+        return Fleet.agent_yaml(self) + "key_file: %s\nindex: {max_bytes: %s}\n%s\n" % (
+            self.key, self.index, "share: {%s}" % self.more if self.more else "")
+
+
+@case
+def pair_without_a_store():
+    """A backup has what the active agent knows, when it starts and later; no other key gets it."""
+    scene = Scene(None, 3, alone=False, servers=["none"])
+    active, backup, other = scene.members
+    for m in scene.members:
+        m.__class__ = Pair
+    other.key = os.path.join(scene.folder, "other")
+    with open(other.key, "wb") as f:
+        f.write(os.urandom(192))
+    os.chmod(other.key, 0o600)
+    active.more = "serve_snapshot: true"
+    source = "snapshot_from: [\"127.0.0.1:%d\"], snapshot_from_every: 1 s" % active.metrics_port
+    backup.more = other.more = source
+
+    def loaded(m, result="loaded"):
+        return m.metrics()['kvroute_sibling_snapshots_total{result="%s"}' % result]
+
+    with scene:
+        where = {seed: ask(active, seed, 1).server for seed in range(20)}
+        n = loaded(backup)
+        wait_for("a later snapshot", SECONDS, lambda: loaded(backup) > n + 1)
+        for seed in where:
+            got = ask(backup, seed, 2)
+            assert got.server == where[seed] and got.why == "cached", (got.server, got.why)
+        where.update({seed: ask(active, seed, 1).server for seed in range(20, 30)})
+        backup.end("agent", signal.SIGKILL)
+        backup.start_agent()            # /ready waits for the first
+        n = loaded(backup)
+        assert n > 0
+        # the log lines of the last requests may have come after it
+        wait_for("a later snapshot", SECONDS, lambda: loaded(backup) > n + 1)
+        wait_for("HAProxy's check of the agent", SECONDS,
+                 lambda: backup.up_servers("spoe_agent") == 1)
+        for seed in range(20, 30):
+            got = ask(backup, seed, 2)
+            assert got.server == where[seed] and got.why == "cached", (got.server, got.why)
+        wait_for("a refusal", SECONDS, lambda: loaded(other, "failed") > 1)
+        assert loaded(other) == 0 and "403" in other.log(), other.log()
+        assert other.log().count("no snapshot from a sibling") == 1
+        port = active.metrics_port
+        assert active.get("/snapshot", port)[0] == 403
+        assert active.get("/snapshot?proof=0000000000000000", port)[0] == 403
+        assert backup.get("/snapshot?proof=1", backup.metrics_port)[0] == 404
+        active.end("agent")
+        wait_for("a warning", SECONDS, lambda: "no snapshot from a sibling" in backup.log())
+
+
+# ---- agents with HAProxy and engines -------------------------------------------------------------
+
+
+def conversation(seed, turns):
+    """The messages before the answer of turn <turns>."""
+    rng = random.Random(seed)
+
+    def words(n):
+        return " ".join("%x" % rng.getrandbits(40) for _ in range(n))
+    out = [{"role": "system", "content": "common " * 40}]
+    for i in range(turns):
+        if i:
+            out.append({"role": "assistant", "content": words(20)})
+        out.append({"role": "user", "content": words(60)})
+    return out
+
+
+def all_read(members):
+    """Wait until each member has applied all facts and decisions that the others have put."""
+    def ok():
+        values = [m.metrics() for m in members]
+        for kind in ("placed", "fact"):
+            out = [v['kvroute_share_entries_out_total{kind="%s"}' % kind] for v in values]
+            got = [v['kvroute_share_entries_in_total{kind="%s"}' % kind] for v in values]
+            if any(got[i] != sum(out) - out[i] for i in range(len(values))):
+                return False
+        return True
+    wait_for("all entries", SECONDS, ok)
+
+
+def ready(*members):
+    for m in members:
+        m.wait("warm", 1)
+        m.wait("siblings", len(members) - 1)
+
+
+def ask(m, seed, turns, **kw):
+    a = m.chat(conversation(seed, turns), **kw)
+    assert a.status == 200, a.status
+    return a
+
+
+@case
+def two_agents_decide_as_one():
+    """What agent A has placed, agent B finds: a conversation goes on at its server."""
+    with Store() as s, Scene(s, 2, alone=False) as (a, b):
+        ready(a, b)
+        where = {}
+        for turn in range(1, 5):
+            for seed in range(20):
+                m = (a, b)[(turn + seed) % 2]
+                got = ask(m, seed, turn)
+                if turn > 1:
+                    assert got.server == where[seed], (turn, seed, got.server, where[seed], got.why)
+                    assert got.why == "cached" and int(got.pages) > 5, (got.why, got.pages)
+                where[seed] = got.server
+            all_read((a, b))
+        assert len(set(where.values())) > 1, where
+        for m in (a, b):
+            assert m.value("ignored_facts_total") == 0, m.value("ignored_facts_total")
+            assert m.value("unplaced_total") == 0, m.value("unplaced_total")
+
+
+@case
+def without_sharing_they_do_not():
+    """The same with two fleets in one store: so the case above can fail."""
+    with Store() as s:
+        scene = Scene(s, 2, alone=False)
+        scene.members[1].more = "fleet: another"
+        with scene as (a, b):
+            for m in (a, b):
+                m.wait("warm", 1)
+            moved = 0
+            for seed in range(20):
+                one = ask(a, seed, 1)
+                other = ask(b, seed, 2)
+                moved += one.server != other.server or other.why != "cached" or \
+                    int(other.pages) < 10
+            assert moved == 20, moved
+
+
+@case
+def open_requests_of_all_count():
+    """Requests that are open through A are in the ledger of B, until they end or A is gone."""
+    slow = ["--prefill-tps", "100000", "--decode-ms", "200"]
+    with Store() as s, Scene(s, 2, alone=False, engine_options=slow) as (a, b):
+        ready(a, b)
+        threads = [threading.Thread(target=a.chat, args=(conversation(i, 1), ),
+                                    kwargs={"stream": True, "max_tokens": 60}) for i in range(6)]
+        for t in threads:
+            t.start()
+        b.wait("open_requests", 6)
+        for t in threads:
+            t.join()
+        b.wait("open_requests", 0)
+        all_read((a, b))
+        # the lease of an agent that is killed
+        threads = [threading.Thread(target=swallow, args=(a, i)) for i in range(6)]
+        for t in threads:
+            t.start()
+        b.wait("open_requests", 6)
+        a.end("agent", signal.SIGKILL)
+        b.wait("open_requests", 0)
+        b.wait("siblings", 0)
+        b.wait("closed_by_lease_total", lambda v: v >= 1)
+        assert "a sibling has fallen silent" in b.log()
+        for t in threads:
+            t.join()
+
+
+def swallow(m, i):
+    try:
+        m.chat(conversation(i, 1), stream=True, max_tokens=60)
+    except OSError:
+        pass
+
+
+@case
+def restarted_agent_is_warm():
+    """It has the state of its fleet when /ready says yes, and finds what its sibling placed
+    meanwhile."""
+    with Store() as s, Scene(s, 2, alone=False) as (a, b):
+        ready(a, b)
+        where = {seed: ask((a, b)[seed % 2], seed, 1).server for seed in range(30)}
+        all_read((a, b))
+        b.end("agent", signal.SIGKILL)
+        where.update({seed: ask(a, seed, 1).server for seed in range(30, 40)})
+        b.start_agent()
+        wait_for("HAProxy's check of the agent", SECONDS, lambda: b.up_servers("spoe_agent") == 1)
+        assert b.value("warm") == 1 and b.value('snapshots_total{result="loaded"}') >= 1, b.log()
+        found = 0
+        for seed in range(40):
+            got = ask(b, seed, 2)
+            found += got.server == where[seed] and got.why == "cached"
+        assert found >= 38, found
+        print("      %d of 40 conversations found after a restart" % found)
+
+
+DIGESTS = 'entries_in_total{kind="digest"}'
+
+
+def equal(s, *members):
+    """All hold the same: digests made now, after new connections, differ nowhere, twice."""
+    end, alike = time.time() + max(SECONDS, HANG_SECONDS), 0
+    while alike < 2:
+        before = [(m.value("resyncs_total"), m.value(DIGESTS)) for m in members]
+        s.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        for m, (rounds, digests) in zip(members, before):
+            m.wait("resyncs_total", lambda v, n=rounds: v > n)
+            m.wait(DIGESTS, lambda v, n=digests: v > n + 1)
+        time.sleep(0.5)         # the walk that compares them
+        found = [m.value("differing_parts") for m in members]
+        alike = alike + 1 if found == [0] * len(members) else 0
+        assert time.time() < end, found
+
+
+def fault(s, what):
+    """Make a fault, and return what ends it."""
+    if what == "killed":
+        s.kill()
+        return s.start
+    if what == "stopped":
+        s.stop()
+        return s.go_on
+    if what == "flushed":
+        s.command("FLUSHALL")
+    if what == "trimmed":
+        s.command("XTRIM", STREAM, "MAXLEN", 0)
+    if what == "password":
+        s.command("CONFIG", "SET", "requirepass", "another")
+        s.password = "another"
+        s.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        def end():
+            s.command("CONFIG", "SET", "requirepass", "")
+            s.password = None
+        return end
+    if what == "full":
+        s.command("CONFIG", "SET", "maxmemory", "1")
+        return lambda: s.command("CONFIG", "SET", "maxmemory", "0")
+    return lambda: None
+
+
+@case
+def faults_under_load():
+    """Each fault of the store while requests run: none fails, none waits for the store, and
+    afterwards all agents hold the same."""
+    with Store("--maxmemory-policy", "noeviction") as s, \
+            Scene(s, 2, alone=False, engine_options=FAST, share="timeout: 300 ms") as (a, b):
+        ready(a, b)
+        for what in ("killed", "stopped", "flushed", "trimmed", "password", "full"):
+            with Traffic(a, clients=3) as x, Traffic(b, clients=3) as y:
+                wait_for("requests", SECONDS, lambda: min(x.asked, y.asked) > 20)
+                end = fault(s, what)
+                # these are decided and answered while the store does nothing
+                asked = x.asked, y.asked
+                wait_for("requests in the fault", SECONDS,
+                         lambda: x.asked > asked[0] + 100 and y.asked > asked[1] + 100)
+                if what not in ("flushed", "trimmed"):
+                    for m in (a, b):
+                        m.wait("connected", 0)
+                asked = x.asked, y.asked
+                wait_for("requests in the fault", SECONDS,
+                         lambda: x.asked > asked[0] + 50 and y.asked > asked[1] + 50)
+                end()
+                for m in (a, b):
+                    m.wait("connected", 1)
+                asked = x.asked, y.asked
+                wait_for("requests after it", SECONDS,
+                         lambda: x.asked > asked[0] + 50 and y.asked > asked[1] + 50)
+            failed = x.failed() + y.failed()
+            assert failed == [], failed[:3]
+            late = [r for r in x.rows + y.rows if r.why == "overload"]
+            assert late == [], late[:3]
+            ready(a, b)
+            equal(s, a, b)
+            print("      %-9s 0 of %d requests failed" % (what, len(x.rows) + len(y.rows)))
+        for m in (a, b):
+            assert m.value('dropped_total{what="batches"}') == 0
+
+
+@case
+def agents_and_engines_come_and_go():
+    """An agent is killed under load, and starts again."""
+    with Store() as s, Scene(s, 2, alone=False, engine_options=FAST, processing="2s") as (a, b):
+        ready(a, b)
+        with Traffic(a, clients=3) as x, Traffic(b, clients=3) as y:
+            wait_for("requests", SECONDS, lambda: min(x.asked, y.asked) > 30)
+            for _ in range(2):
+                b.end("agent", signal.SIGKILL)
+                asked = x.asked, y.asked
+                wait_for("requests without it", SECONDS,
+                         lambda: x.asked > asked[0] + 50 and y.asked > asked[1] + 50)
+                b.start_agent()
+                asked = y.asked
+                wait_for("requests after it", SECONDS, lambda: y.asked > asked + 50)
+        failed = x.failed() + y.failed()
+        assert failed == [], failed[:3]
+        ready(a, b)
+        equal(s, a, b)
+
+
+if __name__ == "__main__":
+    t = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", "/dev/stdin"],
+                       input="share: {servers: [127.0.0.1:6379]}\n", capture_output=True, text=True)
+    if "without hiredis" in t.stderr:
+        print("skipped: share, kvroute was built without hiredis")
+    elif not programs():
+        print("skipped: share, there is neither redis-server nor valkey-server")
+    else:
+        for p in {"redis", "valkey"} - set(programs()):
+            print("skipped: share with %s-server, which is not available here" % p)
+        sys.exit(main(CASES, sys.argv))
+    print("0 passed, 0 failed, 1 skipped")

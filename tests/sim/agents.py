@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""agents.py - several agents for one fleet of simulated engines (kvroutectl sim --agents) are as
+good as one, if they share; what they know is equal in the end, whatever was lost on the way; and
+without sharing all this fails. tests/bench/share_sim.py prints the figures of whole workloads.
+
+All but the CPU times of a simulation comes out the same on every machine, so no bound here is a
+matter of luck or speed.
+
+chat has 20 requests a second at six engines, so in one of six cases another one comes before the
+entries of the one before have arrived, 10 ms later. Two agents then choose the same idle engine
+more often than one agent would, and the mean grows by some percent. So its bound is wider.
+"""
+import json
+import os
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
+AGENTIC = ["--workload", "agentic", "--limit", "600", "--engines", "3", "--speed", "1",
+           "--profile", "8b-h100-bigkv"]
+QUICK = ["--workload", "agents", "--limit", "1000", "--engines", "4", "--load", "0.4"]
+CHAT = ["--workload", "chat", "--limit", "1000", "--engines", "6", "--speed", "1"]
+WITHIN_S = 5		# all agents hold the same so long after the last request
+passed = failed = 0
+
+
+def check(what, good, figures):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    print("%s  %s: %s" % ("ok  " if good else "FAIL", what, figures), flush=True)
+
+
+def run(source, agents, *options):
+    out = subprocess.run([CTL, "sim", *source, "--json", "--preset", "cost",
+                          "--agents", str(agents), *options],
+                         check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(out.splitlines()[0])
+
+
+def as_good(what, r, one, hit_off=0.01, mean_off=0.03):
+    hit, mean = r["hit"] - one["hit"], r["ttft_mean"] / one["ttft_mean"] - 1
+    check(what, abs(hit) <= hit_off and abs(mean) <= mean_off,
+          "hit share %.4f of %.4f, mean %.4f s of %.4f (%+.1f %%)" % (
+              r["hit"], one["hit"], r["ttft_mean"], one["ttft_mean"], 100 * mean))
+
+
+def worse(what, r, one):
+    hit, mean = r["hit"] - one["hit"], r["ttft_mean"] / one["ttft_mean"] - 1
+    check(what, hit < -0.05 and mean > 0.5,
+          "hit share %.4f of %.4f, mean %+.0f %%" % (r["hit"], one["hit"], 100 * mean))
+
+
+def equal(what, r):
+    check(what, r["pairs"] > 50000 and r["differing"] == 0 and r["open"] == 0 and
+          0 <= r["settled_s"] <= WITHIN_S,
+          "%d of %d pairs differ, %d lost, %d cut off, %d still open, equal after %.0f s" % (
+              r["differing"], r["pairs"], r["lost"], r["cut"], r["open"], r["settled_s"]))
+
+
+def same_figures(a, b):
+    return all(a[k] == b[k] for k in a if not k.endswith("_us"))
+
+
+def main():
+    one = {}
+    for name, source in (("agentic", AGENTIC), ("agents", QUICK), ("chat", CHAT)):
+        one[name] = run(source, 1)
+        worse(name + ", 8 that share nothing", run(source, 8, "--no-share"), one[name])
+    r = run(AGENTIC, 8)
+    as_good("agentic, 8", r, one["agentic"])
+    equal("agentic, 8", r)
+    check("agentic, bytes of a request", r["bytes_median"] <= 1500,
+          "median %.0f, mean %.0f" % (r["bytes_median"], r["bytes_mean"]))
+    as_good("agentic, 8 behind one HAProxy",
+            run(AGENTIC, 8, "--one-haproxy", "--agents-random"), one["agentic"])
+    r = run(QUICK, 8)
+    as_good("agents, 8", r, one["agents"])
+    check("the same again", same_figures(r, run(QUICK, 8)), "all figures but times")
+    as_good("chat, 8", run(CHAT, 8), one["chat"], mean_off=0.1)
+    r = run(QUICK, 4, "--share-loss", "0.01")
+    as_good("agents, 4, 1 % lost", r, one["agents"])
+    equal("agents, 4, 1 % lost", r)
+    equal("chat, 4, 10 % lost", run(CHAT, 4, "--share-loss", "0.1"))
+    equal("agents, 4, a cut that healed", run(QUICK, 4, "--share-cut", "0.4-0.6"))
+    equal("chat, 4, a cut that heals at the end", run(CHAT, 4, "--share-cut", "0.7-1"))
+    r = run(QUICK, 4, "--agent-restart", "0.5")
+    check("a fresh agent is warm", r["fresh_requests"] > 50 and
+          r["fresh_hit"] >= 0.95 * r["others_hit"],
+          "hit share %.3f, of the others %.3f" % (r["fresh_hit"], r["others_hit"]))
+    check("it had a snapshot", r["held_applied"] < 100,
+          "%d prefixes were sent again" % r["held_applied"])
+    equal("agents, 4, with a fresh one", r)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
