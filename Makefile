@@ -219,18 +219,21 @@ fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:
 
 # ---- commands ----
 
+# "make -jN test" builds with N jobs, "make test" with one per processor
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 deps:
 	@tests/tools/deps.sh
 demo:
 	@tests/tools/deps.sh build demo
-	@$(MAKE) --no-print-directory -s all tools
+	@$(MAKE) $(jobs) --no-print-directory -s all tools
 	@python3 tests/it/demo.py
 demo-stop:
 	@python3 tests/it/demo.py stop
 test:
 	@tests/tools/deps.sh
 	@echo "building (V=1 shows how)"
-	@$(MAKE) --no-print-directory $(if $(V),,QUIET=1 -s) all tools unit-programs
+	@$(MAKE) $(jobs) --no-print-directory $(if $(V),,QUIET=1 -s) all tools unit-programs
 	@tests/run.sh
 check: all tools unit-programs
 	@tests/run.sh check
