@@ -25,8 +25,8 @@ class StoreError(Exception):
 
 
 class Connection:
-    def __init__(self, port):
-        self.s = socket.create_connection(("127.0.0.1", port), HANG_SECONDS)
+    def __init__(self, port, host="127.0.0.1"):
+        self.s = socket.create_connection((host, port), HANG_SECONDS)
         self.f = self.s.makefile("rb")
 
     def close(self):
@@ -60,10 +60,13 @@ class Connection:
 
 
 class Store:
-    """One server. It keeps its port over kill() and start()."""
+    """One server. It keeps its port over kill() and start(). <host>: its address for this program;
+    <inside>: a command that runs it."""
 
-    def __init__(self, *options, program=None, password=None, port=None):
+    def __init__(self, *options, program=None, password=None, port=None, host="127.0.0.1",
+                 inside=()):
         self.program = PROGRAMS[program or os.environ.get("STORE", "redis")]
+        self.host, self.inside = host, list(inside)
         self.options, self.password = list(options), password
         self.port = port or free_ports(1)[0]
         self.folder = tempfile.mkdtemp(prefix="kvroute-store-")
@@ -78,8 +81,10 @@ class Store:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
-        argv = [self.program, "--port", self.port, "--bind", "127.0.0.1", "--save", "",
-                "--dir", self.folder, "--enable-debug-command", "yes"]
+        local = self.host == "127.0.0.1"
+        argv = self.inside + [self.program, "--port", self.port, "--save", "", "--dir", self.folder,
+                              "--bind", self.host if local else "0.0.0.0", "--protected-mode",
+                              "yes" if local else "no", "--enable-debug-command", "yes"]
         if self.password:
             argv += ["--requirepass", self.password]
         with open(os.path.join(self.folder, "store.log"), "ab") as log:
@@ -100,7 +105,7 @@ class Store:
         self.process.send_signal(signal.SIGCONT)
 
     def command(self, *words):
-        c = Connection(self.port)
+        c = Connection(self.port, self.host)
         try:
             if self.password:
                 c.command("AUTH", self.password)
@@ -110,4 +115,4 @@ class Store:
 
     @property
     def address(self):
-        return "127.0.0.1:%d" % self.port
+        return "%s:%d" % (self.host, self.port)
