@@ -47,14 +47,19 @@ static uint32_t mark_after(uint32_t depth)
 	return depth + (step > MARK_EVERY ? step : MARK_EVERY);
 }
 
-void marks_of(
-    struct marks *m, uint64_t space, const page_key *pages, uint32_t n, uint64_t *every)
+void marks_depths(struct marks *m)
 {
-	uint64_t h = space;
-	uint32_t next = MARK_EVERY;
+	m->depth[0] = MARK_EVERY;
+	for (uint32_t i = 1; i < MARKS_MAX; i++)
+		m->depth[i] = mark_after(m->depth[i - 1]);
+}
 
-	m->n = 0;
-	for (uint32_t i = 0; i + MARK_EVERY <= n && (every != NULL || m->n < MARKS_MAX);) {
+void marks_go_on(struct marks *m, uint32_t from, uint64_t h, const page_key *pages, uint32_t n,
+    uint64_t *every)
+{
+	uint32_t next = m->n > 0 ? mark_after(m->depth[m->n - 1]) : MARK_EVERY;
+
+	for (uint32_t i = from; i + MARK_EVERY <= n && (every != NULL || m->n < MARKS_MAX);) {
 		h = chain_group(h, pages + i);
 		i += MARK_EVERY;
 		if (every != NULL)
@@ -65,6 +70,13 @@ void marks_of(
 		m->key[m->n++] = h;
 		next = mark_after(i);
 	}
+}
+
+void marks_of(
+    struct marks *m, uint64_t space, const page_key *pages, uint32_t n, uint64_t *every)
+{
+	m->n = 0;
+	marks_go_on(m, 0, space, pages, n, every);
 }
 
 struct marks_table *marks_table_new(void)
@@ -169,13 +181,18 @@ void capacity_sent(
 	struct watched_prompt w = { .uid = s->uid, .sent = now, .tokens = s->tokens };
 	const struct marks *m = s->marks;
 	uint64_t seen = s->tokens - s->unseen, tokens = s->unseen < seen ? s->tokens : 2 * seen;
+	uint64_t hash[MARKS_MAX];
 	uint32_t told = 0, last = 0;
 
+	for (uint32_t i = 0; i < m->n; i++) {
+		hash[i] = stir(c->salt ^ m->key[i]);
+		__builtin_prefetch(&t->at[hash[i] % TABLE_MARKS], 1);
+	}
 	if (s->tokens > 0)
 		c->unseen += UNSEEN_SMOOTH * ((float)s->unseen / (float)s->tokens - c->unseen);
 	next_run(c);
 	for (uint32_t i = 0; i < m->n; i++) {
-		uint64_t h = stir(c->salt ^ m->key[i]);
+		uint64_t h = hash[i];
 		struct mark *k = &t->at[h % TABLE_MARKS];
 
 		if (k->tag == (uint32_t)(h >> 32) && is_known(c, k->run)) {

@@ -41,6 +41,15 @@ struct marks {
 void marks_of(
     struct marks *m, uint64_t space, const page_key *pages, uint32_t n, uint64_t *every);
 
+/* Add to the marks of the first <from> pages, a multiple of MARK_EVERY, those of pages[from] to
+ * pages[n - 1]; no page before is read. <h>: chain hash of the first <from>. <every>: NULL, or
+ * where the hash after the next MARK_EVERY goes, and so on. */
+void marks_go_on(struct marks *m, uint32_t from, uint64_t h, const page_key *pages, uint32_t n,
+    uint64_t *every);
+
+/* Set the depths of all MARKS_MAX marks. */
+void marks_depths(struct marks *m);
+
 /* When each mark was last used at each server; a later one may replace an earlier one. 2 MiB. */
 struct marks_table;
 struct marks_table *marks_table_new(void);	/* NULL: no memory */

@@ -5,6 +5,7 @@
  * too. If it cannot lock them without releasing what is locked, it starts again with all of
  * them. */
 #include "agent/index/claim_in.h"
+#include "agent/index/place.h"
 
 #define CAP_FIRST	2u	/* slots of a new node */
 #define STEPS		4u	/* with the same shards locked */
@@ -449,8 +450,11 @@ static enum grown grow_steps(struct growth *g, uint64_t *locked)
 		if (is == GROW_ON && claim_depth(g->ix, g->c) == g->pages.n)
 			is = GROW_DONE;
 	}
-	if (is == GROW_DONE)
-		g->ix->shards[shard_of(g->ix, claim_node(g->ix, g->c))].st.commits++;
+	if (is == GROW_DONE) {
+		g->end = claim_node(g->ix, g->c);
+		g->era = node_era(node_at(g->ix, g->end));
+		g->ix->shards[shard_of(g->ix, g->end)].st.commits++;
+	}
 	return is;
 }
 
@@ -532,4 +536,22 @@ enum grown grow_from_cursor(struct growth *g)
 		}
 	}
 	return unlock_and_join(g, locked, GROW_ON);
+}
+
+/* ---- where a place ends ---- */
+
+bool grow_from_place(struct growth *g, const struct index_place *at, enum grown *is)
+{
+	uint64_t locked;
+	struct node *nd = place_lock(g->ix, at, &locked);
+
+	if (nd == NULL)
+		return false;
+	if (!start_on(g, nd, at->depth)) {
+		shards_unlock(g->ix, locked);
+		return false;
+	}
+	*is = grow_steps(g, &locked);
+	unlock_and_join(g, locked, *is);
+	return true;
 }

@@ -145,7 +145,7 @@ static void see_node(struct held_walk *w, const struct node *nd, const struct kn
 	uint32_t most, n = holders_of(w, nd, now, &most);
 
 	*run = (struct held_run){
-		.end = { nd->id, nd->start + most },
+		.end = { nd->id, nd->start + most, node_era(nd) },
 		.start = nd->start,
 		.first = nd->start == 0 ? w->hashes[0] : above->first,
 		.before = chain_hash(&above->end),
@@ -255,7 +255,7 @@ bool index_hold(struct index *ix, const struct space_key *space, const page_key 
 		.tick = tick_of(now > use->unused_ms ? now - use->unused_ms : 0),
 	};
 
-	*end = (struct index_place){ 0, 0 };
+	*end = (struct index_place){ 0 };
 	return server < SERVERS_MAX && space->tenant < TENANTS_MAX &&
 	    commit_held(ix, pages, n, &h, end);
 }

@@ -166,16 +166,13 @@ static void know_tenant(struct index *ix, uint32_t tenant)
 		;
 }
 
-/* Grow the claim to its end. A path may have as many nodes as pages, so their number is not
- * bounded. Instead the commit is refused if other threads change the tree STILL_MAX times in a row
- * before the claim gains a page. */
-static bool grow_to_end(struct growth *g, uint32_t *work)
+/* Grow the claim to its end from where <is> has left it. A path may have as many nodes as pages, so
+ * their number is not bounded. Instead the commit is refused if other threads change the tree
+ * STILL_MAX times in a row before the claim gains a page. */
+static bool grow_on_to_end(struct growth *g, enum grown is, uint32_t *work)
 {
 	uint32_t still = 0, n_full = 0, depth;
-	enum grown is = GROW_ON;
 
-	if (g->m != NULL && g->m->cursor.node != 0)
-		is = grow_from_cursor(g);
 	while (is != GROW_DONE && still < STILL_MAX) {
 		if (is == GROW_NO_ROOM && !(g->crowded ? make_space(g->ix, g->space->tenant, work) :
 					    make_room(g->ix, g->full, n_full++ == 0, work)))
@@ -188,6 +185,65 @@ static bool grow_to_end(struct growth *g, uint32_t *work)
 	return is == GROW_DONE;
 }
 
+static bool grow_to_end(struct growth *g, uint32_t *work)
+{
+	return grow_on_to_end(
+	    g, g->m != NULL && g->m->cursor.node != 0 ? grow_from_cursor(g) : GROW_ON, work);
+}
+
+struct commit {
+	server_id server;
+	unsigned priority;
+	uint32_t drops;		/* of the server, before the claim was taken */
+	uint32_t work;
+};
+
+/* Take a claim. Returns false if the commit is refused. */
+static bool commit_begin(struct growth *g, struct commit *c)
+{
+	struct index *ix = g->ix;
+
+	if (g->pages.n == 0 || c->server >= SERVERS_MAX)
+		return false;
+	c->drops = atomic_load(&ix->servers[c->server].drops);	/* read before <leaving>: see below */
+	if (!server_ready(ix, c->server) || g->space->tenant >= TENANTS_MAX)
+		return false;
+	if ((size_t)g->pages.n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
+	    (g->c = claim_take(ix, c->server,
+		 (uint8_t)(c->priority < INDEX_PRIORITIES ? c->priority : INDEX_PRIORITIES - 1), g->space,
+		 true)) == 0) {
+		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
+		return false;
+	}
+	know_server(ix, c->server);
+	know_tenant(ix, g->space->tenant);
+	return true;
+}
+
+/* Open the claim. <grown>: it is at its end. */
+static index_claim commit_end(
+    struct growth *g, struct commit *c, bool grown, struct index_place *end)
+{
+	struct index *ix = g->ix;
+	index_claim id;
+
+	if (!grown) {
+		claim_drop(ix, g->c);
+		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
+		return 0;
+	}
+	*end = (struct index_place){ g->end, g->pages.n, g->era };
+	if (claim_open(ix, g->c, g->tick, &id))
+		keep_reserve(ix, &c->work);
+	if (atomic_load(&ix->servers[c->server].drops) != c->drops) {		/* dropped meanwhile */
+		index_cancel(ix, id);
+		*end = (struct index_place){ 0 };
+		return 0;
+	}
+	keep_capacity(ix, c->server, &c->work);
+	return id;
+}
+
 index_claim index_commit_at(struct index *ix, const struct space_key *space, const page_key *pages,
     size_t n, const struct index_match *m, server_id server, msec now, unsigned priority,
     struct index_place *end)
@@ -197,39 +253,34 @@ index_claim index_commit_at(struct index *ix, const struct space_key *space, con
 		.space = space,
 		.m = m,
 		.tick = tick_of(now) };
-	uint32_t work = EVICT_MAX, drops;
-	index_claim id;
+	struct commit c = { .server = server, .priority = priority, .work = EVICT_MAX };
 
-	*end = (struct index_place){ 0, 0 };
-	if (g.pages.n == 0 || server >= SERVERS_MAX)
-		return 0;
-	drops = atomic_load(&ix->servers[server].drops);	/* read before <leaving>: see below */
-	if (!server_ready(ix, server) || space->tenant >= TENANTS_MAX)
-		return 0;
-	if ((size_t)g.pages.n * PAGE_COST > (ix->opts.max_bytes - ix->fixed_bytes) / 2 ||
-	    (g.c = claim_take(ix, server,
-		 (uint8_t)(priority < INDEX_PRIORITIES ? priority : INDEX_PRIORITIES - 1), space,
-		 true)) == 0) {
-		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
-		return 0;
-	}
-	know_server(ix, server);
-	know_tenant(ix, space->tenant);
-	if (!grow_to_end(&g, &work)) {
+	*end = (struct index_place){ 0 };
+	return commit_begin(&g, &c) ? commit_end(&g, &c, grow_to_end(&g, &c.work), end) : 0;
+}
+
+bool index_commit_from(struct index *ix, const struct space_key *space, struct index_place at,
+    const page_key *pages, size_t n, server_id server, msec now, unsigned priority,
+    index_claim *claim, struct index_place *end)
+{
+	struct growth g = {
+		.ix = ix, .pages = page_run(ix, pages, n), .space = space, .tick = tick_of(now)
+	};
+	struct commit c = { .server = server, .priority = priority, .work = EVICT_MAX };
+	enum grown is;
+
+	*end = (struct index_place){ 0 };
+	*claim = 0;
+	if (at.depth > g.pages.n || !index_place_same(ix, at))
+		return false;
+	if (!commit_begin(&g, &c))
+		return true;
+	if (!grow_from_place(&g, &at, &is)) {
 		claim_drop(ix, g.c);
-		atomic_fetch_add_explicit(&ix->refused, 1, memory_order_relaxed);
-		return 0;
+		return false;
 	}
-	*end = (struct index_place){ claim_node(ix, g.c), g.pages.n };
-	if (claim_open(ix, g.c, g.tick, &id))
-		keep_reserve(ix, &work);
-	if (atomic_load(&ix->servers[server].drops) != drops) {		/* dropped meanwhile */
-		index_cancel(ix, id);
-		*end = (struct index_place){ 0, 0 };
-		return 0;
-	}
-	keep_capacity(ix, server, &work);
-	return id;
+	*claim = commit_end(&g, &c, grow_on_to_end(&g, is, &c.work), end);
+	return true;
 }
 
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
@@ -248,7 +299,7 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 	uint32_t work = 0;		/* evict nothing */
 	uint32_t drops = atomic_load(&ix->servers[h->server].drops);	/* see index_commit() */
 
-	*end = (struct index_place){ 0, 0 };
+	*end = (struct index_place){ 0 };
 	if (g.pages.n == 0 || !server_ready(ix, h->server) ||
 	    (g.c = claim_take(ix, h->server, h->priority, &h->space, false)) == 0)
 		return false;
@@ -258,7 +309,7 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 		claim_drop(ix, g.c);
 		return false;
 	}
-	*end = (struct index_place){ claim_node(ix, g.c), g.pages.n };
+	*end = (struct index_place){ g.end, g.pages.n, g.era };
 	claim_hold(ix, g.c, h->tick);
 	return true;
 }

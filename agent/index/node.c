@@ -81,7 +81,7 @@ struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, u
 	nd->n_pages = (uint16_t)n_pages;
 	nd->cap = (uint16_t)cap;
 	nd->kind = (uint8_t)kind;
-	nd->serial = ++sh->serial;
+	nd->serial = nd->era = ++sh->serial;
 	return nd;
 }
 
@@ -320,6 +320,8 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 	to->n_children = nd->n_children;
 	to->child_xor = nd->child_xor;
 	slack_move(nd, to);
+	if (n_pages < nd->n_pages && !to->slack)	/* others may take the place of those cut */
+		to->era = to->serial;
 	node_copy_owners(ix, nd, to);
 	node_fill(to, nd, run);
 	ix->shards[shard].st.pages += (uint64_t)n_pages - nd->n_pages;

@@ -66,6 +66,53 @@ bool index_place_pages(struct index *ix, const struct space_key *space, struct i
 	return true;
 }
 
+/* Return the node of <at> if it is the same, with the same pages up to <at>; its shard is locked.
+ * Otherwise NULL. */
+static struct node *node_of_place(struct index *ix, const struct index_place *at)
+{
+	struct node *nd = node_at(ix, at->node);
+
+	return nd != NULL && nd->kind == NODE_EDGE && at->era != 0 && node_era(nd) == at->era &&
+	    at->depth > 0 && at->depth <= node_end(nd) ? nd : NULL;
+}
+
+/* While a node is locked its parent cannot go, and the pages of both stay. */
+struct node *place_lock(struct index *ix, const struct index_place *at, uint64_t *locked)
+{
+	struct node *nd;
+	uint32_t serial;
+	node_id id = at->node;
+
+	shards_lock(ix, *locked = shard_bit(ix, id));
+	nd = node_of_place(ix, at);
+	while (nd != NULL && nd->start >= at->depth) {
+		serial = nd->serial;
+		if (!shards_more(ix, locked, shard_bit(ix, nd->parent))) {
+			nd = node_at(ix, id);
+			nd = nd != NULL && nd->serial == serial ? nd : NULL;
+			continue;
+		}
+		nd = node_at(ix, nd->parent);
+		id = nd->id;
+		shards_unlock(ix, *locked & ~shard_bit(ix, id));
+		*locked = shard_bit(ix, id);
+	}
+	if (nd == NULL)
+		shards_unlock(ix, *locked);
+	return nd;
+}
+
+bool index_place_same(struct index *ix, struct index_place at)
+{
+	uint64_t locked = shard_bit(ix, at.node);
+	bool same;
+
+	shards_lock(ix, locked);
+	same = node_of_place(ix, &at) != NULL;
+	shards_unlock(ix, locked);
+	return same;
+}
+
 bool index_place_exists(struct index *ix, struct index_place at)
 {
 	uint64_t locked = shard_bit(ix, at.node);

@@ -4,8 +4,11 @@
  *                       `--[ X ]     node 9      (9, 3) is the prefix A B C
  *
  * A node keeps its number as long as the pages above it are the same, however nodes split and join.
- * So a place stays right until its node is gone. Its number may then be given to another node: the
- * caller must know from elsewhere which pages they should be, such as from their chain hash. */
+ * So a place stays right until pages are cut from the end of its node, which may grow others then,
+ * or until the node is gone and its number given to another one. The era of the node tells: while
+ * it is the same, so are the pages. If it is not, the caller must know from elsewhere which pages
+ * they should be, such as from their chain hash. An era comes again after 2^32 changes to the nodes
+ * of a shard. */
 #ifndef KVROUTE_INDEX_PLACE_H
 #define KVROUTE_INDEX_PLACE_H
 
@@ -14,6 +17,7 @@
 struct index_place {
 	uint32_t node;		/* 0: none */
 	uint32_t depth;		/* pages from the start; they end on <node> or above it */
+	uint32_t era;		/* of the node; 0: unknown */
 };
 
 /* Do what index_commit() does, and write to <end> where the claim ends. It is (0, 0) without a
@@ -21,6 +25,16 @@ struct index_place {
 index_claim index_commit_at(struct index *ix, const struct space_key *space, const page_key *pages,
     size_t n, const struct index_match *m, server_id server, msec now, unsigned priority,
     struct index_place *end);
+
+/* Do the same for pages of which the first at.depth are those of <at>: they are not read. Returns
+ * false, and changes nothing, if the place is not known to be the same, or if <server> has none of
+ * the node on which it ends. Otherwise sets <claim> to what index_commit_at() returns. */
+bool index_commit_from(struct index *ix, const struct space_key *space, struct index_place at,
+    const page_key *pages, size_t n, server_id server, msec now, unsigned priority,
+    index_claim *claim, struct index_place *end);
+
+/* Return whether the place is known to be the same, by its era. O(1). */
+bool index_place_same(struct index *ix, struct index_place at);
 
 /* Return whether the node exists and <at> may lie on it or above it. O(1). */
 bool index_place_exists(struct index *ix, struct index_place at);

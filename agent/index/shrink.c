@@ -396,10 +396,12 @@ void slack_forget(struct index *ix, struct node *nd)
 		node_at(ix, nd->link)->slack_prev = nd->slack_prev;
 	else
 		sh->slack_last = nd->slack_prev;
+	nd->era = ++sh->serial;
 	atomic_fetch_sub_explicit(&sh->n_slack, 1, memory_order_relaxed);
 }
 
-/* The list is linked by ids, so its neighbors need no change. */
+/* The list is linked by ids, so its neighbors need no change. Without slack it is the era that
+ * moves. */
 void slack_move(const struct node *nd, struct node *to)
 {
 	to->slack = nd->slack;

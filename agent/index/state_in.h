@@ -69,7 +69,12 @@ struct node {
 	uint8_t slack : 1;		/* in its shard's list of nodes with slack: <link>, <slack_prev> */
 	uint16_t page_room;		/* of each page; 0 in a root */
 	uint16_t n_owners;
-	node_id slack_prev;
+	union {
+		node_id slack_prev;	/* with slack */
+		/* without: serial of the object that began it. The same until the id is given to another
+		 * node, pages are cut from its end, or it has had slack: place.h */
+		uint32_t era;
+	};
 };
 
 _Static_assert(sizeof(struct node) == 48, "the arrays after a node are in words of 8 bytes");

@@ -44,6 +44,12 @@ const char *table_check(struct index *ix, uint64_t n_nodes);
 /* Return the current object of <id>, or NULL if there is no such node. */
 struct node *node_at(struct index *ix, node_id id);
 
+/* Return the era of <nd>; 0 if it has none. */
+static inline uint32_t node_era(const struct node *nd)
+{
+	return nd->slack ? 0 : nd->era;
+}
+
 /* Allocate an object in <shard> with room for <cap> owners and <n_pages> pages; all counts are 0.
  * Returns NULL if there is no memory. */
 struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, uint32_t start,
@@ -127,7 +133,8 @@ void order_ahead(struct index *ix, const struct shard *sh, const struct record *
 uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r,
     uint64_t locked, uint32_t c);
 
-/* Note that <nd> could be smaller; forget it; <to> replaces <nd> under the same id. */
+/* Note that <nd> could be smaller; forget it; <to> replaces <nd> under the same id, and has its
+ * era. */
 void slack_note(struct index *ix, struct node *nd);
 void slack_forget(struct index *ix, struct node *nd);
 void slack_move(const struct node *nd, struct node *to);
@@ -159,6 +166,8 @@ struct growth {
 	const struct index_match *m;	/* of the same pages, or NULL */
 	uint32_t c, tick;
 	uint8_t recalled;		/* hits, if a snapshot is being loaded; else 0 */
+	node_id end;			/* once it is done: the node where the claim ended then */
+	uint32_t era;			/* of that node */
 	uint32_t full;			/* the shard that had no memory */
 	bool crowded;			/* instead, the tenant has as many spaces as it may have */
 	node_id left, left_above;	/* nodes that may be joined with their only child now, or 0 */
@@ -166,6 +175,12 @@ struct growth {
 
 /* Start at the end of the match instead of the root. */
 enum grown grow_from_cursor(struct growth *g);
+
+/* Start at <at>, and set <is> to what has come of it; pages before it are not read. Returns false,
+ * with the claim still at the root, if the place is not known to be the same, or if the server has
+ * no record where it ends. */
+struct index_place;
+bool grow_from_place(struct growth *g, const struct index_place *at, enum grown *is);
 
 /* Do a few steps. */
 enum grown grow(struct growth *g);
@@ -182,6 +197,12 @@ struct record *node_give(
 /* Remove a root without children. */
 void root_remove(struct index *ix, struct node *root);
 
+/* ---- place.c ---- */
+
+/* Lock the shard of the node on which <at> ends, and return the node. Returns NULL, with nothing
+ * locked, if the place is not known to be the same. */
+struct node *place_lock(struct index *ix, const struct index_place *at, uint64_t *locked);
+
 /* ---- index.c ---- */
 
 /* Note the number of a server before it owns anything. */
@@ -197,7 +218,6 @@ struct held_end {
 
 /* Let the server hold all <n> pages, and write to <end> where they end. A load of a snapshot calls
  * it for the last used end first. Returns false if there is no room without an eviction. */
-struct index_place;
 bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct held_end *h,
     struct index_place *end);
 

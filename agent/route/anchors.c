@@ -8,7 +8,7 @@
 
 /* 0, 0: free. */
 struct anchor {
-	_Atomic uint64_t check, value;	/* hash ^ value; node << 32 | depth */
+	_Atomic uint64_t check, value;	/* sought() ^ value; node << 32 | era */
 };
 
 struct anchor_group {
@@ -72,29 +72,40 @@ static void store(struct anchor *a, uint64_t check, uint64_t value)
 	atomic_store_explicit(&a->value, value, memory_order_relaxed);
 }
 
-/* Return the way of <hash>, or WAYS. */
-static unsigned way_of(const struct anchor_group *g, uint64_t hash)
+/* Mix in the depth, which then needs no room. */
+static uint64_t sought(uint64_t hash, uint32_t depth)
+{
+	return hash ^ depth * 0x9e3779b97f4a7c15ull;
+}
+
+static struct anchor_group *group_of(const struct anchors *t, uint64_t hash)
+{
+	return &t->group[(hash ^ hash >> 32) & t->mask];
+}
+
+/* Return the way of <key>, or WAYS. */
+static unsigned way_of(const struct anchor_group *g, uint64_t key)
 {
 	unsigned i = 0;
 
-	while (i < WAYS && (load(&g->way[i].check) ^ load(&g->way[i].value)) != hash)
+	while (i < WAYS && (load(&g->way[i].check) ^ load(&g->way[i].value)) != key)
 		i++;
 	return i;
 }
 
 /* Returns true if the place was free. */
-static bool enter(struct anchors *t, uint64_t hash, struct index_place at)
+static bool enter(struct anchors *t, uint64_t hash, const struct index_place *at)
 {
-	struct anchor_group *g = &t->group[(hash ^ hash >> 32) & t->mask];
-	uint64_t value = (uint64_t)at.node << 32 | at.depth;
-	unsigned i = way_of(g, hash);
+	struct anchor_group *g = group_of(t, hash);
+	uint64_t value = (uint64_t)at->node << 32 | at->era, key = sought(hash, at->depth);
+	unsigned i = way_of(g, key);
 	bool was_free = i == WAYS && load(&g->way[WAYS - 1].value) == 0;
 
 	if (i == WAYS)
 		i--;
 	for (; i > 0; i--)
 		store(&g->way[i], load(&g->way[i - 1].check), load(&g->way[i - 1].value));
-	store(&g->way[0], hash ^ value, value);
+	store(&g->way[0], key ^ value, value);
 	return was_free;
 }
 
@@ -103,27 +114,31 @@ uint64_t anchors_count(const struct anchors *t)
 	return atomic_load_explicit(&t->n, memory_order_relaxed);
 }
 
-bool anchors_get(const struct anchors *t, uint64_t hash, struct index_place *at)
+bool anchors_get(
+    const struct anchors *t, uint64_t hash, uint32_t depth, struct index_place *at)
 {
-	const struct anchor_group *g = &t->group[(hash ^ hash >> 32) & t->mask];
-	unsigned i = way_of(g, hash);
+	const struct anchor_group *g = group_of(t, hash);
+	uint64_t key = sought(hash, depth);
+	unsigned i = way_of(g, key);
 	uint64_t value = i < WAYS ? load(&g->way[i].value) : 0;
 
-	if (i == WAYS || (load(&g->way[i].check) ^ value) != hash || value == 0)
+	if (i == WAYS || (load(&g->way[i].check) ^ value) != key || value == 0)
 		return false;
-	*at = (struct index_place){ (uint32_t)(value >> 32), (uint32_t)value };
+	*at = (struct index_place){ (uint32_t)(value >> 32), depth, (uint32_t)value };
 	return true;
 }
 
 void anchors_enter(
     struct anchors *t, const uint64_t *chain, uint32_t from, struct index_place end)
 {
+	uint32_t most = end.depth;
 	uint64_t n = 0;
 
 	if (end.node == 0)
 		return;
-	for (uint32_t d = from > 0 ? from : ANCHOR_EVERY; d <= end.depth; d += ANCHOR_EVERY)
-		n += enter(t, chain[d / ANCHOR_EVERY - 1], (struct index_place){ end.node, d });
+	end.depth = from > 0 ? from : ANCHOR_EVERY;
+	for (; end.depth <= most; end.depth += ANCHOR_EVERY)
+		n += enter(t, chain[end.depth / ANCHOR_EVERY - 1], &end);
 	if (n > 0)
 		atomic_fetch_add_explicit(&t->n, n, memory_order_relaxed);
 }

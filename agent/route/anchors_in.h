@@ -4,14 +4,14 @@
  *   pages   p1 p2 ... p16 | p17 ... p32 | p33 ...     H(d): chain hash (base/chain.h)
  *   anchors           H(16)         H(32)
  *
- * The table says where in the own index a prefix is (index/place.h). A place may be out of date:
- * the receiver collects the pages and computes H(d) again. A place is entered by each commit, own
- * or applied, for the pages that are new. So the place that the next turn of a conversation looks
- * for is the newest one.
+ * The table says where in the own index a prefix is, with the era of its node (index/place.h). A
+ * place may be out of date: then the receiver collects the pages and computes H(d) again. A place
+ * is entered by each commit, own or applied, for the pages that are new. So the place that the next
+ * turn of a conversation looks for is the newest one.
  *
  * 16 bytes a place, in groups of four that share a cache line; a new one replaces the oldest of its
- * group. No lock: an entry is its value, and its hash xor the value. An entry that is read while
- * another thread writes it does not match. */
+ * group. No lock: an entry is its value, and its hash, depth and value in one. An entry that is
+ * read while another thread writes it does not match. */
 #ifndef KVROUTE_ROUTE_ANCHORS_IN_H
 #define KVROUTE_ROUTE_ANCHORS_IN_H
 
@@ -31,7 +31,8 @@ void anchors_free(struct anchors *t);		/* <t> may be NULL */
 
 /* Any thread may call these. */
 uint64_t anchors_count(const struct anchors *t);	/* places in use */
-bool anchors_get(const struct anchors *t, uint64_t hash, struct index_place *at);
+bool anchors_get(
+    const struct anchors *t, uint64_t hash, uint32_t depth, struct index_place *at);
 
 /* Enter all anchors of a prompt from depth <from> on, a multiple of ANCHOR_EVERY. <from> itself is
  * entered again, because its node is newer now. <chain>: as chain_of() writes it. <end>: where a

@@ -4,11 +4,18 @@
 
 #define ANCHORS_PART	16u	/* of the bytes of the index; a page there takes 9 and more */
 
+#define MARKS_PART	64u
+
 #define GONE_A_CALL	(SETTLE_MAX - 2)	/* entries closed under one lock */
 
 static size_t anchor_bytes(const struct route_opts *o)
 {
 	return o->index.max_bytes / ANCHORS_PART;
+}
+
+static size_t kept_bytes(const struct route_opts *o)
+{
+	return o->index.max_bytes / MARKS_PART;
 }
 
 static size_t pages_bytes(const struct route_opts *o)
@@ -23,8 +30,8 @@ static size_t chain_bytes(const struct route_opts *o)
 
 uint64_t sharing_budget(const struct route_opts *o)
 {
-	return o->share ? sizeof(struct sharing) + anchor_bytes(o) + pages_bytes(o) + chain_bytes(o) +
-	    sync_budget() : 0;
+	return o->share ? sizeof(struct sharing) + anchor_bytes(o) + kept_bytes(o) + pages_bytes(o) +
+	    chain_bytes(o) + sync_budget() : 0;
 }
 
 static struct sharing *sharing_new(struct route *r, const struct route_share *to)
@@ -39,10 +46,13 @@ static struct sharing *sharing_new(struct route *r, const struct route_share *to
 	for (unsigned i = 0; i < SIBLINGS_MAX; i++)
 		list_init(&sh->siblings[i].open);
 	sh->anchors = anchors_new(anchor_bytes(o));
+	sh->kept = kept_marks_new(kept_bytes(o));
+	marks_depths(&sh->marks);
 	sh->pages = mem_alloc(pages_bytes(o));
 	sh->chain = mem_alloc(chain_bytes(o));
 	sh->sync = sync_new(r, to->self);
-	if (sh->anchors != NULL && sh->pages != NULL && sh->chain != NULL && sh->sync != NULL)
+	if (sh->anchors != NULL && sh->kept != NULL && sh->pages != NULL && sh->chain != NULL &&
+	    sh->sync != NULL)
 		return sh;
 	sharing_free(sh);
 	return NULL;
@@ -53,6 +63,7 @@ void sharing_free(struct sharing *sh)
 	if (sh == NULL)
 		return;
 	anchors_free(sh->anchors);
+	kept_marks_free(sh->kept);
 	mem_free(sh->pages);
 	mem_free(sh->chain);
 	sync_free(sh->sync);

@@ -16,59 +16,6 @@
 #define TOKENS_MOST	((uint64_t)1 << 32)
 #define CLEARED_ALIKE_MS	2000	/* two agents hear of the same event */
 
-/* ---- pages ---------------------------------------------------------------------------------- */
-
-static struct space_key key_of(const struct share_space *s)
-{
-	return (struct space_key){
-		.h = { s->h[0], s->h[1] }, .tenant = s->tenant < TENANTS_MAX ? s->tenant : 0,
-		.part_room = s->part_room, .page_room = s->page_room,
-	};
-}
-
-/* Write what should be the pages before the anchor to sh->pages. */
-static bool take_anchor(struct route *r, const struct whole *w, const struct share_anchor *a)
-{
-	struct sharing *sh = r->sharing;
-	struct index_place at;
-
-	sh->match.cursor.node = 0;
-	return a->depth == 0 ||
-	    (a->depth <= sh->max_pages && a->depth % ANCHOR_EVERY == 0 &&
-		anchors_get(sh->anchors, a->hash, &at) && at.depth == a->depth &&
-		index_place_pages(r->index, &w->space, at, sh->pages, &sh->match));
-}
-
-/* Add the pages after the anchor, and hash all. Returns false if those before it are others. */
-static bool add_pages(struct route *r, struct whole *w, const struct share_anchor *a,
-    const page_key *pages, uint32_t n)
-{
-	struct sharing *sh = r->sharing;
-
-	if (n > sh->max_pages - a->depth)
-		n = sh->max_pages - a->depth;
-	if (n > 0)
-		memcpy(sh->pages + a->depth, pages, n * sizeof(*pages));
-	marks_of(&sh->marks, chain_start(&r->key, w->space.h), sh->pages, a->depth + n, sh->chain);
-	if (a->depth > 0 && sh->chain[a->depth / ANCHOR_EVERY - 1] != a->hash)
-		return false;
-	w->n = a->depth + n;
-	count_add_any(&sh->n.pages_applied, n);
-	return true;
-}
-
-/* Set <w>, the hashes of its anchors, and its marks. Counts it if the anchor is unknown. */
-void share_take_pages(struct route *r, const struct share_space *space,
-    const struct share_anchor *a, const page_key *pages, uint32_t n, struct whole *w)
-{
-	*w = (struct whole){ .space = key_of(space), .anchor = a->depth };
-	r->sharing->marks.n = 0;
-	if ((n == 0 && a->depth == 0) || (take_anchor(r, w, a) && add_pages(r, w, a, pages, n)))
-		return;
-	count_add_any(&r->sharing->n.unplaced, 1);
-	sync_wanted(r->sharing, RESYNC_SOON);
-}
-
 /* ---- PLACED --------------------------------------------------------------------------------- */
 
 static double bounded(double v, double most)
@@ -239,7 +186,6 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 static void commit_placed(struct route *r, const struct share_placed *p, const struct whole *w,
     server_id to, const struct ledger_pending *pending, msec now)
 {
-	struct sharing *sh = r->sharing;
 	uint32_t grown = (uint32_t)at_most(p->grown, w->n);
 	struct index_place end;
 	index_claim claim;
@@ -247,10 +193,9 @@ static void commit_placed(struct route *r, const struct share_placed *p, const s
 	if (grown > 0)
 		index_take_output(r->index, to, grown * w->space.page_room,
 		    now - (msec)at_most((uint64_t)(p->grown_ago_ms > 0 ? p->grown_ago_ms : 0), TOKENS_MOST));
-	claim = index_commit_at(
-	    r->index, &w->space, sh->pages, w->n, &sh->match, to, now, p->priority, &end);
+	claim = share_commit(r, w, &p->anchor, to, p->priority, now, &end);
 	attach_claim(r, p->uid, pending, claim, to, p->at.server.n == 0, now);
-	anchors_enter(sh->anchors, sh->chain, w->anchor, end);
+	share_enter_pages(r, w, end);
 }
 
 /* Learn a fact of a sibling, or one that came too early. */
@@ -306,7 +251,7 @@ static void apply_placed(
 		pthread_rwlock_unlock(&r->opts_lock);
 		return;
 	}
-	share_take_pages(r, &p->space, &p->anchor, p->pages, p->n, &w);
+	share_take_placed(r, p, &w);
 	pthread_mutex_lock(&r->lock);
 	to = enter_placed(r, from, p, &w, &pending, &st, now);
 	pthread_mutex_unlock(&r->lock);

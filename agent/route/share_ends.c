@@ -81,7 +81,7 @@ static void look_up(
 		if (x == NULL)
 			continue;
 		x->found = true;
-		x->at = (struct index_place){ run->end.node, run->start + k + 1 };
+		x->at = (struct index_place){ run->end.node, run->start + k + 1, 0 };
 		x->use = (struct held_use){ h->hits, h->priority, h->unused_ms };
 	}
 }
@@ -99,7 +99,7 @@ void ends_see(struct sync *y, const struct held_run *run, const struct holder *h
 	y->tails[y->n_tails++] = (struct tail){
 		.server = h->server, .part = part, .before = run->before,
 		.end = run->hashes[h->pages - 1],
-		.at = { run->end.node, run->start + h->pages },
+		.at = { run->end.node, run->start + h->pages, 0 },
 	};
 }
 
@@ -234,8 +234,8 @@ static struct share_anchor known_point(struct route *r, const struct share_ends 
 	struct space_key space;
 
 	for (; *i < e->n && e->ends[*i].depth > 0; ++*i)
-		if (known.depth == 0 && anchors_get(r->sharing->anchors, e->ends[*i].hash, &at) &&
-		    at.depth == e->ends[*i].depth && read_place(r, at, &space) == e->ends[*i].hash)
+		if (known.depth == 0 && anchors_get(r->sharing->anchors, e->ends[*i].hash, e->ends[*i].depth,
+					   &at) && read_place(r, at, &space) == e->ends[*i].hash)
 			known = e->ends[*i];
 	++*i;
 	return known;

@@ -1,7 +1,7 @@
 /* share_in.h - private to agent/route: what a router keeps while it shares with siblings.
  *
- * All but the anchors, the counters and the buffers of the thread that applies is under the route's
- * lock. */
+ * All but the anchors, the kept marks, the counters and the buffers of the thread that applies is
+ * under the route's lock. */
 #ifndef KVROUTE_ROUTE_SHARE_IN_H
 #define KVROUTE_ROUTE_SHARE_IN_H
 
@@ -12,6 +12,7 @@
 #include "agent/fleet/capacity.h"
 #include "agent/fleet/ledger.h"
 #include "agent/route/anchors_in.h"
+#include "agent/route/kept_marks_in.h"
 #include "agent/route/share.h"
 
 struct route;
@@ -80,6 +81,7 @@ struct share_counts {
 struct sharing {
 	struct route_share to;
 	struct anchors *anchors;
+	struct kept_marks *kept;
 	struct share_counts n;
 	_Atomic uint32_t losses;	/* calls of route_share_resync() */
 	/* under the route's lock */
@@ -91,7 +93,7 @@ struct sharing {
 	uint32_t max_pages;
 	page_key *pages;		/* [max_pages] */
 	uint64_t *chain;		/* [max_pages / ANCHOR_EVERY] */
-	struct marks marks;
+	struct marks marks;		/* all depths are set */
 	struct index_match match;	/* only its cursor is used */
 	struct sync *sync;		/* share_sync_in.h */
 };

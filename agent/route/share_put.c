@@ -29,8 +29,8 @@ static struct share_anchor anchor_of(
 	struct index_place at;
 
 	while (k > 0) {
-		if (anchors_get(r->sharing->anchors, chain[k - 1], &at) &&
-		    at.depth == k * ANCHOR_EVERY && index_place_exists(r->index, at))
+		if (anchors_get(r->sharing->anchors, chain[k - 1], k * ANCHOR_EVERY, &at) &&
+		    index_place_exists(r->index, at))
 			return (struct share_anchor){ chain[k - 1], at.depth };
 		step = ++tries < TRIES_NEAR ? 1 : step * 2;
 		k = k > step ? k - step : 0;
@@ -101,8 +101,12 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 	count_add_any(&sh->n.pages_put, p->n);
 	count_add_any(&sh->n.pages_skipped, anchor.depth);
 	put(sh, share_part(sh, j->rq.space.h[0]), &e);
-	if (chain != NULL)
-		anchors_enter(sh->anchors, chain, anchor.depth, end);
+	if (chain == NULL)
+		return;
+	anchors_enter(sh->anchors, chain, anchor.depth, end);
+	if (end.node != 0 && n / ANCHOR_EVERY > anchor.depth / ANCHOR_EVERY)
+		kept_marks_put(sh->kept, chain[n / ANCHOR_EVERY - 1], n / ANCHOR_EVERY * ANCHOR_EVERY,
+		    &j->scratch->marks);
 }
 
 void share_fact(struct route *r, uint64_t uid, uint32_t part, const struct fact *f)

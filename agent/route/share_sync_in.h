@@ -149,17 +149,33 @@ bool ends_put_held(struct route *r);
 /* Forget what the walk has looked for. */
 void seek_drop(struct seek *s, uint64_t pass);
 
-/* ---- share_apply.c ---- */
+/* ---- share_pages.c ---- */
 
-/* All pages of an entry, in sh->pages; their hashes are in sh->chain. */
+/* All pages of an entry, in sh->pages; the hashes of their anchors are in sh->chain. Of those
+ * before the anchor there is nothing but its own hash if <at> is set. */
 struct whole {
 	struct space_key space;
 	uint32_t n;		/* 0: none, or the anchor is unknown here */
 	uint32_t anchor;	/* pages before it */
+	struct index_place at;	/* of the anchor, known to be the same; .node 0: not set */
 };
 
+/* Set <w>, the hashes of its anchors, and the marks. Counts it if the anchor is unknown. */
 void share_take_pages(struct route *r, const struct share_space *space,
     const struct share_anchor *a, const page_key *pages, uint32_t n, struct whole *w);
+
+/* Do the same, but collect no pages before the anchor if that is not needed. */
+void share_take_placed(struct route *r, const struct share_placed *p, struct whole *w);
+
+/* Commit the pages. Returns 0, and sets <end> to (0, 0), if there is no claim. */
+index_claim share_commit(struct route *r, const struct whole *w, const struct share_anchor *a,
+    server_id to, unsigned priority, msec now, struct index_place *end);
+
+/* Remember where they are for the next entry that continues them. */
+void share_enter_pages(struct route *r, const struct whole *w, struct index_place end);
+
+/* ---- share_apply.c ---- */
+
 /* The lock is held. */
 struct server *share_server(struct route *r, const struct share_server *at, msec now);
 

@@ -5,6 +5,7 @@
  * an outbox), and as batches through an inbox to a sibling. The three alternate, and of each
  * request the fastest of PASSES passes counts, because the machine may be shared. Under callgrind
  * with PASSES=1, apply_placed and share_placed can be compared with route_decide by instructions.
+ * WORKLOAD=0 runs only the first workload.
  *
  * Lines: bench share_route turns=BYTES alone_ns= with_ns= send_percent= apply_ns= apply_percent=
  * learn_ns= and so on, a request; bytes= of its batches. */
@@ -226,6 +227,7 @@ int main(void)
 	for (size_t i = 0; i < sizeof(key.secret); i++)
 		key.secret[i] = (uint8_t)rng_next(&rng);
 	for (size_t i = 0; i < sizeof(workloads) / sizeof(workloads[0]); i++)
-		bench(&workloads[i]);
+		if (getenv("WORKLOAD") == NULL || (size_t)atoi(getenv("WORKLOAD")) == i)
+			bench(&workloads[i]);
 	return 0;
 }

@@ -165,7 +165,7 @@ static void run(size_t max_bytes, unsigned steps, unsigned least_found)
 		assert_int_equal(end.depth, n);
 		depth = 1 + rng_below(&rng, n);
 		noted[n_noted++ % NOTED] =
-		    (struct noted){ { end.node, depth }, space, chain(&spaces[space], pages, depth) };
+		    (struct noted){ { end.node, depth, end.era }, space, chain(&spaces[space], pages, depth) };
 		assert_true(index_place_pages(ix, &spaces[space], end, pages, NULL));
 		if (i % 50 == 0) {
 			const char *broken = index_check(ix);
@@ -213,7 +213,7 @@ static void odd_places(void **state)
 	assert_true(index_hold(ix, &spaces[0], pages, 8, 1, &use, 1000, &end));
 	for (uint32_t node = 0; node < 300; node++) {
 		for (uint32_t depth = 0; depth < 12; depth++) {
-			struct index_place p = { node, depth };
+			struct index_place p = { node, depth, 0 };
 			bool right = node == end.node && depth > 0 && depth <= 8;
 
 			assert_int_equal(index_place_pages(ix, &spaces[0], p, got, NULL), right);
@@ -222,11 +222,11 @@ static void odd_places(void **state)
 				assert_memory_equal(got, pages, depth * sizeof(*pages));
 		}
 		assert_int_equal(
-		    index_place_space(ix, (struct index_place){ node, 1 }, &space), node == end.node);
+		    index_place_space(ix, (struct index_place){ node, 1, 0 }, &space), node == end.node);
 	}
 	end.depth = UINT32_MAX;
 	assert_false(index_place_pages(ix, &spaces[0], end, got, NULL));
-	assert_false(index_place_exists(ix, (struct index_place){ UINT32_MAX, 1 }));
+	assert_false(index_place_exists(ix, (struct index_place){ UINT32_MAX, 1, 0 }));
 	index_free(ix);
 }
 

@@ -517,6 +517,52 @@ static void only_new_pages_are_sent(void **state)
 	fleet_end(&f);
 }
 
+/* Return whether B has collected pages before the anchor since they were wiped. */
+static bool collected(void)
+{
+	return B->r->sharing->pages[0] != 0;
+}
+
+static void pages_before_a_known_anchor_are_not_read(void **state)
+{
+	const struct marks *m;
+
+	fleet_new(&f, 2);
+	ask(A, "1", "abcdef");
+	tell_done(A, "1", "s1", 200, "--", 20);
+	pass(&f, 5);
+	B->r->sharing->pages[0] = 0;
+	ask(A, "2", "abcdefghijklmnop");
+	pass(&f, 5);
+	assert_false(collected());
+	m = &B->r->sharing->marks;
+	assert_int_equal(m->n, A->s->marks.n);
+	assert_memory_equal(m->key, A->s->marks.key, m->n * sizeof(m->key[0]));
+	assert_memory_equal(m->depth, A->s->marks.depth, m->n * sizeof(m->depth[0]));
+	tell_done(A, "2", "s1", 200, "--", 20);
+	pass(&f, 5);
+	assert_settled();
+	/* the next turn is of another agent, which has sent none of the pages before */
+	ask(B, "3", "abcdefghijklmnopq");
+	pass(&f, 5);
+	B->r->sharing->pages[0] = 0;
+	ask(A, "4", "abcdefghijklmnopqrstuv");
+	pass(&f, 5);
+	assert_false(collected());
+	/* another server has none of them */
+	A->q.load = SPAN("lb1/1;s1=0,0,0,1;s2=1,0,0,1");
+	ask(A, "5", "abcdefghijklmnopqrstuvw");
+	pass(&f, 5);
+	assert_true(span_eq(A->a.server, SPAN("s2")));
+	assert_true(collected());
+	for (char uid[] = "3"; uid[0] <= '5'; uid[0]++)
+		tell_done(uid[0] == '3' ? B : A, uid, uid[0] == '5' ? "s2" : "s1", 200, "--", 20);
+	pass(&f, 5);
+	assert_settled();
+	assert_int_equal(share_stats(&f.a[1]).unplaced, 0);
+	fleet_end(&f);
+}
+
 static void an_anchor_that_is_unknown(void **state)
 {
 	fleet_new(&f, 2);
@@ -731,6 +777,7 @@ int main(void)
 		cmocka_unit_test(requests_without_a_uid),
 		cmocka_unit_test(in_shadow_mode),
 		cmocka_unit_test(only_new_pages_are_sent),
+		cmocka_unit_test(pages_before_a_known_anchor_are_not_read),
 		cmocka_unit_test(an_anchor_that_is_unknown),
 		cmocka_unit_test(a_head_goes_with_its_conversation),
 		cmocka_unit_test(odd_heads),

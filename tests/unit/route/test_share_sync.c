@@ -126,9 +126,9 @@ static void an_anchor_that_is_wrong(void **state)
 	memcpy(chain, A->s->chain, sizeof(chain));
 	serve(A, "2", "wxyz");
 	pass(&f, 5);
-	assert_true(anchors_get(B->r->sharing->anchors, A->s->chain[1], &other));
+	assert_true(anchors_get(B->r->sharing->anchors, A->s->chain[1], 2 * ANCHOR_EVERY, &other));
 	anchors_enter(B->r->sharing->anchors, chain, ANCHOR_EVERY,
-	    (struct index_place){ other.node, 2 * ANCHOR_EVERY });
+	    (struct index_place){ other.node, 2 * ANCHOR_EVERY, 0 });
 	serve(A, "3", "abcde");
 	pass(&f, 5);
 	assert_int_equal(share_stats(&f.a[1]).unplaced, 1);

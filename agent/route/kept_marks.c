@@ -1,0 +1,88 @@
+/* kept_marks.c - a direct-mapped table; each place has a lock that is only tried. */
+#include <stdatomic.h>
+
+#include "agent/base/mem.h"
+#include "agent/route/kept_marks_in.h"
+
+struct kept {
+	_Alignas(64) _Atomic uint32_t locked;	/* guards the rest */
+	uint32_t n;
+	uint64_t hash;			/* 0: free */
+	uint64_t key[MARKS_MAX];
+};
+
+struct kept_marks {
+	struct kept *at;
+	void *memory;
+	size_t mask;			/* places - 1 */
+};
+
+struct kept_marks *kept_marks_new(size_t bytes)
+{
+	struct kept_marks *k = mem_alloc(sizeof(*k));
+	size_t n = 1;
+
+	if (k == NULL)
+		return NULL;
+	while (n * 2 * sizeof(struct kept) <= bytes)
+		n *= 2;
+	if ((k->memory = mem_calloc(n + 1, sizeof(struct kept))) == NULL) {
+		mem_free(k);
+		return NULL;
+	}
+	k->at = (struct kept *)(((uintptr_t)k->memory + 63) & ~(uintptr_t)63);
+	k->mask = n - 1;
+	return k;
+}
+
+void kept_marks_free(struct kept_marks *k)
+{
+	if (k == NULL)
+		return;
+	mem_free(k->memory);
+	mem_free(k);
+}
+
+static struct kept *try_lock(struct kept_marks *k, uint64_t hash)
+{
+	struct kept *x = &k->at[(hash ^ hash >> 32) & k->mask];
+
+	return atomic_exchange_explicit(&x->locked, 1, memory_order_acquire) == 0 ? x : NULL;
+}
+
+static void unlock(struct kept *x)
+{
+	atomic_store_explicit(&x->locked, 0, memory_order_release);
+}
+
+void kept_marks_put(
+    struct kept_marks *k, uint64_t hash, uint32_t depth, const struct marks *m)
+{
+	struct kept *x = try_lock(k, hash);
+	uint32_t n = m->n;
+
+	if (x == NULL)
+		return;
+	while (n > 0 && m->depth[n - 1] > depth)
+		n--;
+	x->hash = hash;
+	x->n = n;
+	memcpy(x->key, m->key, n * sizeof(x->key[0]));
+	unlock(x);
+}
+
+bool kept_marks_get(struct kept_marks *k, uint64_t hash, struct marks *m)
+{
+	struct kept *x = try_lock(k, hash);
+	bool found;
+
+	if (x == NULL)
+		return false;
+	found = hash != 0 && x->hash == hash;
+	if (found) {
+		m->n = x->n;
+		memcpy(m->key, x->key, x->n * sizeof(x->key[0]));
+	}
+	unlock(x);
+	return found;
+}
