@@ -115,9 +115,9 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The hash of segments, once more with AVX2; agent/tok/segcache.c asks the CPU.
+# Hash and pad of segments, once more with AVX2; their callers ask the CPU.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
-$(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
+$(B)/agent/base/hash_avx2.o $(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
 endif
 
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))

@@ -269,6 +269,7 @@ static void close_level(struct json *j, const char *p, bool object)
 		return;
 	}
 	j->depth--;
+	j->end = j->offset + (uint64_t)(p + 1 - j->begin);
 	json_value_end(j);
 	if (j->as_text) {
 		if (j->depth != j->text_depth)
@@ -491,12 +492,21 @@ void json_init(struct json *j, uint16_t max_depth, json_sink *sink, void *arg)
 	j->expect = EXPECT_START;
 }
 
+void json_resume_list(struct json *j, uint64_t offset)
+{
+	j->offset = offset;
+	j->depth = 2;
+	j->is_object[0] = 1;
+	j->expect = EXPECT_COMMA_OR_END;
+}
+
 enum json_state json_feed(struct json *j, const char *p, size_t n)
 {
 	const char *begin = p, *end = p + n, *next;
 
 	if (j->state == JSON_BAD || n == 0)
 		return j->state;
+	j->begin = begin;
 	while (p < end && j->state != JSON_BAD) {
 		if (j->as_text)
 			text_from(j, p);
@@ -510,6 +520,7 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 			p = step(j, p, end, j->offset == 0 && p == begin);
 	}
 	json_text_until(j, p);
+	j->begin = NULL;
 	j->offset += (uint64_t)(p - begin);
 	if (j->state == JSON_MORE && j->expect == EXPECT_NOTHING)
 		j->state = JSON_DONE;

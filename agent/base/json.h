@@ -59,6 +59,7 @@ struct json {
 	void *arg;
 	const struct json_scan *scan;	/* json_scan_best(); a caller may replace it after json_init() */
 	uint64_t offset;		/* bytes consumed so far; on JSON_BAD: the offset of the error */
+	uint64_t end;			/* at the end of an object or array: the offset after it */
 	int64_t integer;		/* at JSON_NUMBER: the value, or -1 if only the text has it */
 	uint16_t depth, max_depth;
 	uint8_t state, resume;		/* enum json_state, enum json_resume */
@@ -76,7 +77,8 @@ struct json {
 	bool as_text, dropping, had_member;
 	uint16_t text_depth, drop_depth;
 	const char *drop_key;		/* of static storage */
-	const char *from;		/* during json_feed(): start of the text not reported yet */
+	/* during json_feed(): start of the input; start of the text not reported yet */
+	const char *begin, *from;
 };
 
 /* Prepare <j> to read one value of at most <max_depth> levels (bounded by JSON_DEPTH_MAX). */
@@ -90,5 +92,16 @@ void json_as_text(struct json *j, uint16_t levels, const char *drop_key);
 
 /* Consume <n> more bytes. Returns the state after them; j->offset says how many were consumed. */
 enum json_state json_feed(struct json *j, const char *p, size_t n);
+
+/* Tell, during an event, if it is a piece of a string or literal: how many of them there are
+ * depends on how the bytes were split, and on what follows. */
+static inline bool json_in_token(const struct json *j)
+{
+	return j->resume != 0;
+}
+
+/* Bring <j>, which json_init() has prepared, to the state after the first <offset> bytes of an
+ * input: an object is open, in it an array, and an element of this has just ended. */
+void json_resume_list(struct json *j, uint64_t offset);
 
 #endif

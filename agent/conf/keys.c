@@ -219,6 +219,11 @@ const struct conf_key conf_keys[] = {
 	{ "heads.max_head_pages", TYPE_INT, CONF(route.heads.max_head_pages), 1, 1 << 20, RESTART,
 	  .help = "Heads with more pages are not kept." },
 
+	{ "turns.max_bytes", TYPE_SIZE, CONF(route.turns.max_bytes), 0, 64 * GIB, RESTART,
+	  .help = "Memory of earlier turns, so that only new bytes of a body are read; 0: none." },
+	{ "turns.tenant_floor", TYPE_SIZE, CONF(route.turns.floor_bytes), 0, 64 * GIB, RESTART,
+	  .help = "Bytes of a tenant that others hardly evict." },
+
 	{ "slices.max_bytes", TYPE_SIZE, CONF(route.slices_max_bytes), MIB, 64 * GIB, RELOAD,
 	  .help = "Memory for requests that wait for more slices of their body." },
 	{ "slices.max_age", TYPE_TIME, CONF(route.slices_max_age_ms), 10, HOUR, RELOAD,
@@ -443,6 +448,7 @@ const struct conf_section conf_sections[] = {
 	{ "record", SHAPE_KEYS, "Traffic recorded for kvroutectl sim." },
 	{ "segment_cache", SHAPE_KEYS, "Token ids of text seen before." },
 	{ "heads", SHAPE_KEYS, "Heads remembered for bodies that are cut before model and tools." },
+	{ "turns", SHAPE_KEYS, "Where the bytes of a conversation's bodies agree." },
 	{ "slices", SHAPE_KEYS, "Bodies that arrive in several messages." },
 	{ "ledger", SHAPE_KEYS, "Open requests." },
 	{ "servers", SHAPE_KEYS, "Servers, as HAProxy's load strings name them." },

@@ -134,6 +134,14 @@ static const struct metric_row route_rows[] = {
 	    "Lookups of heads, by result." },
 	{ "heads_lookups_total", "result=\"missed\"", COUNTER, R(heads.missed), NULL },
 	{ "heads_evicted_total", "", COUNTER, R(heads.evicted), "Heads evicted for the budget." },
+	{ "turns_bytes", "", GAUGE, R(turns.bytes), "Memory of earlier turns." },
+	{ "turns_points", "", GAUGE, R(turns.points), "Places in bodies where reading may resume." },
+	{ "turns_lookups_total", "result=\"found\"", COUNTER, R(turns.found),
+	    "Bodies that began like an earlier one, or did not." },
+	{ "turns_lookups_total", "result=\"missed\"", COUNTER, R(turns.missed), NULL },
+	{ "turns_saved_bytes_total", "", COUNTER, R(turns.saved_bytes),
+	    "Bytes of bodies that were hashed instead of read." },
+	{ "turns_evicted_total", "", COUNTER, R(turns.evicted), "Points evicted for the budget." },
 };
 
 static const struct {

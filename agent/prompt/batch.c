@@ -22,6 +22,7 @@ void prompt_void(struct body *b, bool null)
 
 	if (null && r->prompt_rule != r->rule)
 		return;
+	body_trail_void(b, &b->prompt.messages);
 	page_drop(&b->env, &b->prompt.messages, 0);
 	r->prompt_rule = r->rule;
 	r->found = r->bad_prompt = false;

@@ -51,6 +51,7 @@ static void system_close(struct body *b)
 
 static void system_start(struct body *b, enum json_event ev)
 {
+	body_trail_void(b, &b->prompt.system);
 	page_drop(&b->env, &b->prompt.system, 0);
 	b->r.system_units = 0;
 	b->prompt.system_seen = ev == JSON_NULL;
@@ -73,6 +74,7 @@ static void tools_start(struct body *b, enum json_event ev, struct span text)
 	unsigned int slot = b->r.rule->arg;
 	struct page_vec *v = slot == TOOLS_TOOLS ? &b->prompt.tools : &b->slot[slot];
 
+	body_trail_void(b, v);
 	page_drop(&b->env, v, 0);
 	b->r.tools_units[slot] = 0;
 	if (slot == TOOLS_TOOLS)
@@ -350,6 +352,8 @@ static void level_end(struct body *b, enum level what, enum level around)
 		break;
 	case IN_MESSAGE:
 		body_message_end(b, true);
+		if (b->trail.on)
+			body_border(b);
 		break;
 	case IN_SYSTEM:
 		system_close(b);
@@ -411,10 +415,13 @@ static void on_event(void *arg, const struct json *j, enum json_event ev, struct
 {
 	struct body *b = arg;
 
-	b->prompt.n_events++;
-	if (b->r.take == TAKE_TEXT && ev == JSON_STRING_PART)
+	if (b->r.take == TAKE_TEXT && ev == JSON_STRING_PART) {
 		pager_add(&b->env, b->r.out, text.p, text.n);
-	else if (b->r.take != TAKE_NOTHING)
+		return;
+	}
+	if (ev != JSON_STRING_PART && (ev != JSON_TEXT || !json_in_token(j)))
+		b->prompt.n_events++;
+	if (b->r.take != TAKE_NOTHING)
 		body_value_event(b, j->depth, ev, text);
 	else
 		structure(b, j, ev, text);
@@ -518,6 +525,8 @@ void body_free(struct body *b)
 		page_vec_free(&b->side[i]);
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		page_vec_free(&b->slot[i]);
+	vec_free(&b->trail.marks);
+	vec_free(&b->trail.copy.data);
 	mem_wipe(b, sizeof(*b));
 	mem_free(b);
 }
@@ -541,6 +550,9 @@ void body_reset(struct body *b, enum prompt_api api)
 		b->slot[i].n = 0;
 	b->env = (struct page_env){ b->key, b->opts.text_page, 0, b->opts.max_pages, false };
 	b->r.leading = true;
+	b->trail.on = b->trail.rooted = false;
+	b->trail.recalled = b->trail.known = b->trail.marks.n = 0;
+	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
 	json_init(&b->r.json, b->opts.max_depth, on_event, b);
 }
 
@@ -554,5 +566,6 @@ size_t body_bytes(const struct body *b)
 		cap += b->side[i].cap;
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		cap += b->slot[i].cap;
-	return sizeof(*b) + cap * sizeof(page_key);
+	return sizeof(*b) + cap * sizeof(page_key) + b->trail.marks.cap * sizeof(struct mark) +
+	       b->trail.copy.data.cap;
 }

@@ -3,6 +3,7 @@
 #define KVROUTE_PROMPT_BODY_IN_H
 
 #include "agent/prompt/message_in.h"
+#include "agent/prompt/turns_in.h"
 
 #define LEVELS		12
 
@@ -69,6 +70,33 @@ struct request {
 	struct pager tools;
 };
 
+/* The state at a border: the end of an element of the top-level list of messages. */
+struct mark {
+	uint64_t at;			/* bytes before it */
+	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
+	const struct rule *prompt_rule;
+	uint32_t used, n_events;
+	uint32_t n_system, n_tools, n_messages;		/* pages */
+	uint32_t n_leading, n_history, n_answer, n_first;
+	uint16_t shape;
+	int8_t priority;
+	uint8_t lora_slot, user_slot;
+	bool leading, options, priority_hinted, developer, truncates, streams;
+	bool system_seen, tools_seen, model_seen, lora_seen;
+};
+
+/* Borders of one body, for struct turns. */
+struct trail {
+	bool on;			/* borders are noted */
+	bool rooted;			/* there is an item for the start of such bodies */
+	size_t recalled;		/* bytes that were not read */
+	size_t known;			/* chunks that have a point, from the first one */
+	struct hash128 key;		/* of the last of them */
+	VEC(struct mark) marks;		/* the last border in each chunk that has one */
+	struct prompt_name model, lora;	/* at the first border */
+	struct turns_copy copy;
+};
+
 struct body {
 	struct prompt_opts opts;
 	const struct hash_key *key;
@@ -78,7 +106,13 @@ struct body {
 	struct page_vec side[2];	/* calls, aside */
 	struct page_vec slot[TOOLS_SLOTS];	/* [0] is unused: tools go directly to the prompt */
 	struct request r;
+	struct trail trail;
 };
+
+/* body_turns.c */
+void body_border(struct body *b);	/* note that an element of a list of messages has ended */
+/* A list of messages, or the value of a key that made pages, comes again. */
+void body_trail_void(struct body *b, const struct page_vec *pages);
 
 /* body_value.c: consume a whole value, from the event that starts it to its end */
 void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,

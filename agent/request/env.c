@@ -33,6 +33,8 @@ int request_env_init(
 	agree_init(&env->agree);
 	if ((env->heads = heads_new(&o->heads, key)) == NULL)
 		return -1;
+	if (o->turns.max_bytes >= TURNS_LEAST && (env->turns = turns_new(&o->turns, key)) == NULL)
+		return -1;
 	return make_segments(env, o, o->segcache_max_bytes);
 }
 
@@ -45,6 +47,7 @@ void request_env_fini(struct request_env *env)
 	agree_fini(&env->agree);
 	segcache_free(env->segments);
 	heads_free(env->heads);
+	turns_free(env->turns);
 }
 
 int request_env_take(struct request_env *env, const struct request_opts *o)

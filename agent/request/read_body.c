@@ -5,7 +5,6 @@
 #include "agent/request/request_in.h"
 
 #define PORTION		((size_t)16 << 10)	/* fed at a time */
-#define EVENTS_MOST	200000u		/* 3 ms; 1 MB of messages of 50 bytes each */
 
 /* Sizes come from outside: one that no body can have must not overflow an estimate. */
 #define BODY_BYTES_MAX	((int64_t)1 << 40)
@@ -123,15 +122,31 @@ static void start_body(struct request *rq, const struct request_message *m)
 	}
 }
 
+static uint64_t turns_tenant(const struct request *rq)
+{
+	return hash_mix_span(rq->env->key, 25, rq->tenant);
+}
+
+void request_remember(struct request *rq)
+{
+	if (rq->sliced == NULL && !rq->scanned)
+		body_remember(rq->body, rq->env->turns, turns_tenant(rq), rq->raw.p, rq->raw.n);
+}
+
 /* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
- * bytes. Bytes beyond that count as not seen. */
+ * bytes. Bytes beyond that count as not seen. Portions begin at the same places, wherever an
+ * earlier body ends. */
 static void feed_scanner(struct request *rq)
 {
 	const struct prompt *p = body_prompt(rq->body);
 	size_t at = 0, n;
 
-	for (; at < rq->raw.n && p->n_events < EVENTS_MOST; at += n) {
-		n = rq->raw.n - at < PORTION ? rq->raw.n - at : PORTION;
+	if (rq->sliced == NULL)
+		at = body_recall(rq->body, rq->env->turns, turns_tenant(rq), rq->raw.p, rq->raw.n);
+	for (; at < rq->raw.n && p->n_events < PROMPT_EVENTS_MOST; at += n) {
+		n = PORTION - at % PORTION;
+		if (n > rq->raw.n - at)
+			n = rq->raw.n - at;
 		body_feed(rq->body, rq->raw.p + at, n);
 	}
 	rq->enough = at < rq->raw.n;
@@ -151,6 +166,8 @@ bool request_take_body(struct request *rq, const struct request_message *m)
 	}
 	if (!rq->scanned)
 		feed_scanner(rq);
+	if (!rq->aside)
+		request_remember(rq);
 	if (rq->raw.n > 0 && rq->sliced != NULL && rq->sliced->text != NULL)
 		text_ids_feed(rq->sliced->text, rq->raw);
 	if (rq->sliced != NULL)

@@ -12,6 +12,7 @@
 
 #include "agent/base/work.h"
 #include "agent/prompt/heads.h"
+#include "agent/prompt/turns.h"
 #include "agent/request/agree.h"
 #include "agent/request/density.h"
 #include "agent/request/meter.h"
@@ -29,6 +30,7 @@
 struct request_opts {
 	struct prompt_opts prompt;
 	struct heads_opts heads;
+	struct turns_opts turns;
 	size_t segcache_max_bytes, slices_max_bytes;
 	struct model_table models;
 };
@@ -37,6 +39,7 @@ struct request_env {
 	const struct hash_key *key;	/* the caller's; lives as long */
 	struct request_opts opts;	/* the caller keeps them unchanged while a request is read */
 	struct heads *heads;
+	struct turns *turns;		/* NULL: nothing is remembered */
 	struct slices slices;
 	struct scanned scanned;
 	struct segcache *segments;	/* NULL: no model has a tokenizer, or the cache has no room */
@@ -132,7 +135,7 @@ struct request {
 	msec now;
 	int64_t wall_s;
 	struct request_pool in;		/* set by the caller before request_read_prompt() */
-	bool aside;			/* learns no head and uses none */
+	bool aside;			/* learns nothing and uses no head */
 	/* work */
 	struct work_left work;		/* for templates and tokenizers */
 	enum work_bound bound;
@@ -189,6 +192,9 @@ void request_start(struct request *rq, struct request_env *env, struct request_s
 /* Find or make the scanner, and feed it. Returns false for a slice that no body waits for;
  * rq->more then tells if the body waits for the next one. */
 bool request_take_body(struct request *rq, const struct request_message *m);
+
+/* Let later bodies be read from where they differ from this one. */
+void request_remember(struct request *rq);
 
 /* Store the scanner where the next slice finds it, or free it. */
 void request_keep_body(struct request *rq);

@@ -47,6 +47,8 @@ void route_stats(struct route *r, struct route_stats *s)
 
 	index_stats(r->index, &s->index);
 	heads_stats(r->requests.heads, &s->heads);
+	if (r->requests.turns != NULL)
+		turns_stats(r->requests.turns, &s->turns);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	if (r->requests.segments != NULL)
 		segcache_stats(r->requests.segments, &s->segments);

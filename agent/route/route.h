@@ -14,6 +14,7 @@
 #include "agent/index/snapshot.h"
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
+#include "agent/prompt/turns.h"
 #include "agent/prompt/prompt.h"
 #include "agent/fleet/names.h"
 #include "agent/request/model.h"
@@ -54,6 +55,7 @@ struct route_opts {
 	struct prompt_opts prompt;
 	struct index_opts index;
 	struct heads_opts heads;
+	struct turns_opts turns;
 	/* segment cache, once a model has a tokenizer; 0: none; default 64 MiB */
 	size_t segcache_max_bytes;
 	size_t events_max_bytes;	/* blocks that engines report; 0: none; default 0 */
@@ -265,6 +267,7 @@ struct route_stats {
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
 	struct index_stats index;
 	struct heads_stats heads;
+	struct turns_stats turns;
 	struct segcache_stats segments;
 };
 

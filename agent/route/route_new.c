@@ -123,6 +123,7 @@ static int swap_options(struct route *r, struct route_opts *next)
 	next->prompt = old.prompt;
 	next->index = old.index;
 	next->heads = old.heads;
+	next->turns = old.turns;
 	next->segcache_max_bytes = old.segcache_max_bytes;
 	next->decisions_keep = old.decisions_keep;
 	next->share = old.share;

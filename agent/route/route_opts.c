@@ -18,6 +18,7 @@ void route_defaults(struct route_opts *o)
 	prompt_defaults(&o->prompt);
 	index_defaults(&o->index);
 	heads_defaults(&o->heads);
+	turns_defaults(&o->turns);
 	o->segcache_max_bytes = 64u << 20;
 	o->slices_max_bytes = 64u << 20;
 	o->slices_max_age_ms = 1000;
@@ -93,7 +94,8 @@ static uint64_t tokenizers(const struct route_opts *o)
 uint64_t route_budget(const struct route_opts *o)
 {
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes +
-	    sources_budget(o) + o->heads.max_bytes + o->slices_max_bytes + o->segcache_max_bytes +
+	    sources_budget(o) + o->heads.max_bytes + o->turns.max_bytes + o->slices_max_bytes +
+	    o->segcache_max_bytes +
 	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
 	    scanned_most_bytes() + sharing_budget(o);
@@ -107,7 +109,8 @@ struct model_table route_models(const struct route_opts *o)
 struct request_opts route_request_opts(const struct route_opts *o)
 {
 	return (struct request_opts){
-		.prompt = o->prompt, .heads = o->heads, .segcache_max_bytes = o->segcache_max_bytes,
+		.prompt = o->prompt, .heads = o->heads, .turns = o->turns,
+		.segcache_max_bytes = o->segcache_max_bytes,
 		.slices_max_bytes = o->slices_max_bytes, .models = route_models(o),
 	};
 }

@@ -21,9 +21,9 @@
 #include <assert.h>
 #include <pthread.h>
 
+#include "agent/base/hash_wide.h"
 #include "agent/base/mem.h"
 #include "agent/tok/segcache.h"
-#include "agent/tok/segcache_hash_in.h"
 
 #define UNIT		8u		/* entries start at multiples of it */
 /* of a shard's memory per table slot: caching short segments does not pay (cached.h) */
@@ -61,7 +61,7 @@ struct shard {
 
 struct segcache {
 	struct hash_key key;
-	segcache_hash_fn *hash;
+	hash128_fn *hash;
 	segcache_pad_fn *pad;
 	size_t max_bytes;
 	unsigned shards;		/* a power of two */
@@ -69,20 +69,6 @@ struct segcache {
 };
 
 /* ---- made and freed -------------------------------------------------------------------------- */
-
-static struct hash128 hash_base(const struct hash_key *k, const void *p, size_t n)
-{
-	return hash128(k, p, n);
-}
-
-static segcache_hash_fn *best_hash(void)
-{
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2"))
-		return segcache_hash_avx2;
-#endif
-	return hash_base;
-}
 
 static void pad_base(const struct pad_seed *s, uint32_t batch, uint32_t out[PAD_WORDS])
 {
@@ -148,7 +134,7 @@ struct segcache *segcache_new(const struct segcache_opts *o, const struct hash_k
 	if ((c = mem_alloc(o->max_bytes)) == NULL)
 		return NULL;
 	c->key = *key;
-	c->hash = best_hash();
+	c->hash = hash128_best();
 	c->pad = best_pad();
 	c->max_bytes = o->max_bytes;
 	n = shards_for(o);

@@ -43,6 +43,7 @@ class Small(Agent):
         super().__init__(spop="max_bytes: 16MiB, max_connections: 2500", live=True, **kw)
         self.agent_conf = ("index: {max_bytes: %s}\nheads: {max_bytes: 128KiB, max_tenant_bytes: "
                            "16KiB}\nslices: {max_bytes: 1MiB, max_age: 1 s}\n"
+                           "turns: {max_bytes: 256KiB, tenant_floor: 16KiB}\n"
                            "ledger: {max_entries: 512}\nmax_pools: 8\n"
                            # bounded by the index
                            "policy: {capacity_guess: 0}\n%s" % (index, more))
@@ -217,7 +218,8 @@ def all_that_can_be_filled():
     """Heads, waiting slices, open requests, pools, servers: each far beyond its budget, all in one
     agent."""
     with Small(index="1MiB") as a:
-        fixed = {"heads_bytes": 128 << 10, "slices_waiting_bytes": MIB, "ledger_open_requests": 512}
+        fixed = {"heads_bytes": 128 << 10, "turns_bytes": 256 << 10, "slices_waiting_bytes": MIB,
+                 "ledger_open_requests": 512}
         held = []
         with Watch(a, fixed) as w:
             for turn in range(3):

@@ -1,0 +1,313 @@
+/* turns.c - items by keys of 128 bits: a table with chains, a list by age, tenants with a floor.
+ *
+ * Walks of a long body look up some 75 items. A list by use would write to the neighbours of each,
+ * which are in no cache; so a use only sets a bit in the item, and the eviction reads it (CLOCK).
+ *
+ * The items of one body are needed from its beginning on. If some were evicted, the others serve
+ * nobody, are not used any more, and are evicted in their turn. */
+#include <pthread.h>
+
+#include "agent/base/list.h"
+#include "agent/base/mem.h"
+#include "agent/prompt/turns_in.h"
+
+#define ITEM_BYTES	1024u	/* budget per bucket; an item of a chunk of prose takes as much */
+#define TENANT_BUCKETS	256u
+#define PASSED_MOST	16u	/* items passed over for one that is evicted */
+#define PART_MOST	16u	/* the largest item is this part of the budget */
+
+struct turns_tenant {
+	struct turns_tenant *next;
+	uint64_t key;
+	struct list items;		/* oldest first */
+	size_t bytes;
+};
+
+struct turns_item {
+	struct turns_item *next;
+	struct hash128 key;
+	struct list all, mine;		/* in turns.items, in tenant.items */
+	struct turns_tenant *tenant;
+	uint32_t n;
+	bool used;			/* since it came or was passed over */
+	struct turns_tail tails[TURNS_TAILS];
+	uint8_t data[];
+};
+
+struct turns {
+	struct turns_opts opts;
+	const struct hash_key *key;
+	hash128_fn *hash;
+	pthread_mutex_t lock;		/* guards everything below */
+	struct turns_item **bucket;
+	size_t n_buckets;		/* a power of two */
+	struct turns_tenant *tenants[TENANT_BUCKETS];
+	struct list items;		/* oldest first */
+	struct turns_stats st;
+};
+
+void turns_defaults(struct turns_opts *o)
+{
+	*o = (struct turns_opts){ .max_bytes = 32u << 20, .floor_bytes = 1u << 20 };
+}
+
+hash128_fn *turns_hash(const struct turns *t)
+{
+	return t->hash;
+}
+
+const struct hash_key *turns_key(const struct turns *t)
+{
+	return t->key;
+}
+
+/* ---- items and tenants ------------------------------------------------------------------ */
+
+/* Return the heap bytes of a block of <n> bytes: a multiple of 16 that includes 8 of the
+ * allocator. */
+static size_t cost_of(size_t n)
+{
+	return (n + 8 + 15) & ~(size_t)15;
+}
+
+static struct turns_item **item_at(const struct turns *t, struct hash128 key)
+{
+	struct turns_item **at = &t->bucket[key.lo & (t->n_buckets - 1)];
+
+	while (*at != NULL && ((*at)->key.lo != key.lo || (*at)->key.hi != key.hi))
+		at = &(*at)->next;
+	return at;
+}
+
+static struct turns_tenant **tenant_at(struct turns *t, uint64_t key)
+{
+	struct turns_tenant **at = &t->tenants[key % TENANT_BUCKETS];
+
+	while (*at != NULL && (*at)->key != key)
+		at = &(*at)->next;
+	return at;
+}
+
+static void charge(struct turns *t, struct turns_tenant *of, size_t n)
+{
+	of->bytes += cost_of(n);
+	t->st.bytes += cost_of(n);
+}
+
+static void refund(struct turns *t, struct turns_tenant *of, size_t n)
+{
+	of->bytes -= cost_of(n);
+	t->st.bytes -= cost_of(n);
+}
+
+static struct turns_tenant *tenant_get(struct turns *t, uint64_t key)
+{
+	struct turns_tenant **at = tenant_at(t, key), *of = *at;
+
+	if (of != NULL || (of = mem_alloc(sizeof(*of))) == NULL)
+		return of;
+	of->key = key;
+	list_init(&of->items);
+	*at = of;
+	charge(t, of, sizeof(*of));
+	return of;
+}
+
+static void tenant_put(struct turns *t, struct turns_tenant *of)
+{
+	if (!list_empty(&of->items))
+		return;
+	*tenant_at(t, of->key) = of->next;
+	refund(t, of, sizeof(*of));
+	mem_free(of);
+}
+
+static void item_free(struct turns *t, struct turns_item *it)
+{
+	*item_at(t, it->key) = it->next;
+	list_remove(&it->all);
+	list_remove(&it->mine);
+	refund(t, it->tenant, sizeof(*it) + it->n);
+	t->st.points--;
+	mem_free_wiped(it, sizeof(*it) + it->n);
+}
+
+static void evict(struct turns *t, struct turns_item *it, const struct turns_tenant *adds)
+{
+	struct turns_tenant *of = it->tenant;
+
+	item_free(t, it);
+	t->st.evicted++;
+	if (of != adds)
+		tenant_put(t, of);
+}
+
+/* Pass over the oldest item: it becomes the newest. */
+static void pass_over(struct turns *t, struct turns_item *it)
+{
+	it->used = false;
+	list_remove(&it->all);
+	list_remove(&it->mine);
+	list_append(&t->items, &it->all);
+	list_append(&it->tenant->items, &it->mine);
+}
+
+/* Evict until <more> bytes fit, which <adds> will add; it has at least one item if all are
+ * passed over. */
+static void make_room(struct turns *t, struct turns_tenant *adds, size_t more)
+{
+	unsigned passed = 0;
+
+	while (t->st.bytes + more > t->opts.max_bytes && !list_empty(&t->items)) {
+		struct turns_item *it = list_entry(t->items.next, struct turns_item, all);
+		bool low = it->tenant != adds && it->tenant->bytes <= t->opts.floor_bytes;
+
+		if ((it->used || low) && passed++ < PASSED_MOST) {
+			pass_over(t, it);
+			continue;
+		}
+		if (low && !list_empty(&adds->items))
+			it = list_entry(adds->items.next, struct turns_item, mine);
+		evict(t, it, adds);
+		passed = 0;
+	}
+}
+
+/* ---- what body_turns.c calls -------------------------------------------------------------- */
+
+bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
+{
+	struct turns_item *it;
+	bool found = false;
+
+	out->data.n = 0;
+	pthread_mutex_lock(&t->lock);
+	it = *item_at(t, key);
+	if (it != NULL && vec_reserve(&out->data, it->n) == 0) {
+		it->used = true;
+		memcpy(out->tails, it->tails, sizeof(out->tails));
+		if (it->n > 0)
+			memcpy(out->data.p, it->data, it->n);
+		out->data.n = it->n;
+		found = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+static void put_locked(
+    struct turns *t, struct turns_tenant *of, struct hash128 key, const void *data, size_t n)
+{
+	struct turns_item *it, **at;
+
+	make_room(t, of, cost_of(sizeof(*it) + n));
+	if ((it = mem_alloc(sizeof(*it) + n)) == NULL)
+		return;
+	it->key = key;
+	it->tenant = of;
+	it->n = (uint32_t)n;
+	if (n > 0)
+		memcpy(it->data, data, n);
+	at = item_at(t, key);
+	*at = it;
+	list_append(&t->items, &it->all);
+	list_append(&of->items, &it->mine);
+	charge(t, of, sizeof(*it) + n);
+	t->st.points++;
+}
+
+void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n)
+{
+	struct turns_tenant *of;
+	struct turns_item *it;
+
+	if (n > t->opts.max_bytes / PART_MOST)
+		return;
+	pthread_mutex_lock(&t->lock);
+	if ((it = *item_at(t, key)) != NULL) {		/* another thread stored it first */
+		it->used = true;
+	} else if ((of = tenant_get(t, tenant)) != NULL) {
+		put_locked(t, of, key, data, n);
+		tenant_put(t, of);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail)
+{
+	unsigned i = 0;
+	struct turns_item *it;
+
+	pthread_mutex_lock(&t->lock);
+	if ((it = *item_at(t, key)) != NULL) {
+		while (i < TURNS_TAILS - 1 &&
+		       (it->tails[i].n != tail.n || it->tails[i].quick != tail.quick))
+			i++;
+		memmove(it->tails + 1, it->tails, i * sizeof(it->tails[0]));
+		it->tails[0] = tail;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void turns_count(struct turns *t, size_t saved_bytes)
+{
+	pthread_mutex_lock(&t->lock);
+	t->st.found += saved_bytes > 0;
+	t->st.missed += saved_bytes == 0;
+	t->st.saved_bytes += saved_bytes;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static size_t power_below(size_t n)
+{
+	return n > 0 ? (size_t)1 << (63 - __builtin_clzll(n)) : 1;
+}
+
+struct turns *turns_new(const struct turns_opts *o, const struct hash_key *key)
+{
+	struct turns *t = mem_alloc(sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	t->opts = *o;
+	t->key = key;
+	t->hash = hash128_best();
+	t->n_buckets = power_below(o->max_bytes / ITEM_BYTES);
+	list_init(&t->items);
+	t->bucket = mem_calloc(t->n_buckets, sizeof(*t->bucket));
+	t->st.bytes = cost_of(sizeof(*t)) + cost_of(t->n_buckets * sizeof(*t->bucket));
+	if (t->bucket != NULL && pthread_mutex_init(&t->lock, NULL) == 0)
+		return t;
+	mem_free(t->bucket);
+	mem_free(t);
+	return NULL;
+}
+
+void turns_clear(struct turns *t)
+{
+	if (t == NULL)
+		return;
+	pthread_mutex_lock(&t->lock);
+	while (!list_empty(&t->items))
+		evict(t, list_entry(t->items.next, struct turns_item, all), NULL);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void turns_free(struct turns *t)
+{
+	if (t == NULL)
+		return;
+	turns_clear(t);
+	pthread_mutex_destroy(&t->lock);
+	mem_free(t->bucket);
+	mem_free(t);
+}
+
+void turns_stats(struct turns *t, struct turns_stats *s)
+{
+	pthread_mutex_lock(&t->lock);
+	*s = t->st;
+	pthread_mutex_unlock(&t->lock);
+}

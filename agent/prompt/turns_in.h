@@ -1,0 +1,36 @@
+/* turns_in.h - private to agent/prompt: the table of turns.c, for body_turns.c. */
+#ifndef KVROUTE_PROMPT_TURNS_IN_H
+#define KVROUTE_PROMPT_TURNS_IN_H
+
+#include "agent/base/hash_wide.h"
+#include "agent/prompt/turns.h"
+
+#define TURNS_TAILS	8u
+
+/* A tip after a point: the length of the bytes between, and a hash of the last of them, so that few
+ * bodies hash all. <n> 0: free. */
+struct turns_tail {
+	uint32_t n, quick;
+};
+
+/* A copy of one item; memory is kept. */
+struct turns_copy {
+	struct turns_tail tails[TURNS_TAILS];	/* newest first */
+	VEC(uint8_t) data;
+};
+
+hash128_fn *turns_hash(const struct turns *t);
+const struct hash_key *turns_key(const struct turns *t);
+
+/* Copy the item of <key>. Returns false if there is none, or no memory. */
+bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out);
+
+/* Store a copy of <n> bytes, unless there is an item of <key>. */
+void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n);
+
+/* Add a tip to the item of <key>, if there is one; the oldest of too many is forgotten. */
+void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail);
+
+void turns_count(struct turns *t, size_t saved_bytes);
+
+#endif

@@ -1,0 +1,417 @@
+/* bench_turn.c - time of a warm turn of a conversation, from the bytes of a NOTIFY to the bytes of
+ * its ACK, in memory: text mode and token mode, bodies of 64 KB and 600 KB, 2 KB of them new.
+ *
+ *   first   the first look at a conversation; <bounded> if its work had no room for all of it
+ *   turn    it has grown by 2 KB: a message of the assistant, one of the user
+ *   again   the same body again
+ *   xxh3    to hash the bytes of the body at once, the limit of what remembers them
+ *   wipe    to wipe the frame after the answer, as a connection does; part of all but <xxh3>
+ *
+ * Sessions take turns, so that the bodies of the others have passed between two of one. Messages
+ * are lines of the tree's own texts in random order, an escape at the end of each. The tokenizer is
+ * Llama 3's if it exists (../shared/data), otherwise the small one of the tests; likewise the
+ * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/hash_wide.h"
+#include "agent/base/mem.h"
+#include "agent/base/rng.h"
+#include "agent/serve/serve.h"
+#include "spoe/wire.h"
+
+#define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
+#define SMALL	"tests/data/tok/llama.tokenizer.json"
+#define TEMPLATE	"../shared/data/tokenizers/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
+#define SMALL_TEMPLATE	"tests/data/tok/llama.chat_template.jinja"
+#define MESSAGE	1024		/* bytes; two of them are a turn */
+#define LINES	20000
+#define TALKS	16
+#define TURNS	8
+#define SAMPLES	(TALKS * TURNS)
+
+static struct hash_key key;
+static struct tok *tok;
+static struct chat *chat;
+static char *lines[LINES];
+static unsigned n_lines;
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* A second passes between two requests, so that no tenant's share of the thread is used up. */
+static usec apart;
+
+static usec clock_us(void *arg)
+{
+	return (usec)now_us() + apart;
+}
+
+static void *must(void *p)
+{
+	if (p != NULL)
+		return p;
+	fprintf(stderr, "bench_turn: no memory, or not at the top of the tree\n");
+	exit(1);
+}
+
+/* ---- tokenizer and template ---- */
+
+static void load(const char *path)
+{
+	struct tok_source src = { .name = path };
+	size_t cap = 64u << 20, n = strlen(path);
+	char *text = must(malloc(cap)), command[600];
+	struct err e;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "%s '%s'",
+	    n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
+	f = must(popen(command, "r"));
+	src.file = span_of(text, fread(text, 1, cap, f));
+	pclose(f);
+	tok = must(tok_load(&src, &e));
+	free(text);
+}
+
+static void load_template(const char *path)
+{
+	struct chat_source src = { .template_name = path,
+		.config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"),
+		.config_name = "" };
+	char *text = must(malloc(JINJA_TEXT_MAX));
+	FILE *f = must(fopen(path, "r"));
+	struct err e;
+
+	src.template = span_of(text, fread(text, 1, JINJA_TEXT_MAX, f));
+	fclose(f);
+	chat = must(chat_load(&src, &key, &e));
+	free(text);
+}
+
+/* ---- bodies ---- */
+
+/* Of 20 bytes and more; without what JSON escapes. */
+static void read_lines(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[1024];
+
+	while (f != NULL && n_lines < LINES && fgets(line, sizeof(line), f) != NULL) {
+		size_t n = strcspn(line, "\n");
+
+		line[n] = '\0';
+		if (n >= 20 && strpbrk(line, "\\\"\t") == NULL)
+			lines[n_lines++] = must(strdup(line));
+	}
+	if (f != NULL)
+		fclose(f);
+}
+
+/* A conversation that grows. */
+struct talk {
+	char *p;
+	size_t n;
+	struct rng rng;
+	bool answers;
+};
+
+static void talk_add(struct talk *t, const char *role)
+{
+	size_t end;
+
+	t->n += (size_t)sprintf(t->p + t->n, "%s{\"role\":\"%s\",\"content\":\"",
+	    t->p[t->n - 1] == '[' ? "" : ",", role);
+	for (end = t->n + MESSAGE - 40; t->n < end; )
+		t->n += (size_t)snprintf(
+		    t->p + t->n, end - t->n + 1, "%s\\n", lines[rng_below(&t->rng, n_lines)]);
+	t->n = end;
+	if (t->p[t->n - 1] == '\\')
+		t->p[t->n - 1] = '.';
+	t->n += (size_t)sprintf(t->p + t->n, "\"}");
+}
+
+static void talk_turn(struct talk *t)
+{
+	talk_add(t, "assistant");
+	talk_add(t, "user");
+}
+
+static void talk_start(struct talk *t, size_t n, uint64_t seed)
+{
+	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE));
+	rng_init(&t->rng, seed);
+	t->n = (size_t)sprintf(t->p, "{\"messages\":[");
+	talk_add(t, "system");
+	talk_add(t, "user");
+	while (t->n < n)
+		talk_turn(t);
+}
+
+/* ---- frames ---- */
+
+static void put_arg(
+    struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
+{
+	struct spop_data d = { .type = type, .s = { p, n } };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_int(struct spop_wr *w, const char *name, int64_t v, enum spop_type type)
+{
+	struct spop_data d = { .type = type, .i = v };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_hello(struct spop_wr *w, uint32_t frame_size)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
+
+	put_arg(w, "supported-versions", "2.0", 3, SPOP_T_STR);
+	put_int(w, "max-frame-size", frame_size, SPOP_T_UINT32);
+	put_arg(w, "capabilities", "pipelining", 10, SPOP_T_STR);
+	spop_frame_end(w, start);
+}
+
+static void put_message(struct spop_wr *w, const char *name, uint8_t n_args)
+{
+	spop_put_str(w, name, strlen(name));
+	spop_put_u8(w, n_args);
+}
+
+static void put_route(struct spop_wr *w, const char *uid, const char *body, size_t n)
+{
+	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
+
+	put_message(w, "route", 7);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
+	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
+	put_arg(w, "path", "/v1/chat/completions", 20, SPOP_T_STR);
+	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
+	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
+	put_arg(w, "body", body, n, SPOP_T_BIN);
+	spop_frame_end(w, start);
+}
+
+static void put_done(struct spop_wr *w, const char *uid)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 2, 1);
+
+	put_message(w, "done", 4);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "ts", "--", 2, SPOP_T_STR);
+	put_int(w, "st", 200, SPOP_T_INT64);
+	put_int(w, "tr", 5, SPOP_T_INT64);
+	spop_frame_end(w, start);
+}
+
+/* ---- a run ---- */
+
+struct bench {
+	struct serve serve;
+	struct serve_env env;
+	struct serve_counters count;
+	struct spop_wr in, out;
+	struct talk talk[TALKS];
+	const char *model;
+	uint64_t sent;
+};
+
+static void start(struct bench *b, size_t n, bool tokens)
+{
+	static struct model_opts model;
+	size_t room = n + (TURNS + 8) * 2 * MESSAGE;
+	struct spop_conn_opts so;
+	struct route_opts ro;
+
+	memset(b, 0, sizeof(*b));
+	route_defaults(&ro);
+	spop_conn_defaults(&so);
+	model = ro.model_default;
+	strcpy(model.name, "tokens");
+	model.mode = MODEL_TOKENS;
+	model.tok = tok;
+	model.chat = chat;
+	ro.models = &model;
+	ro.n_models = tokens;
+	b->model = tokens ? "tokens" : "text";
+	b->env = (struct serve_env){
+		.route = must(route_new(&ro, &key, 1)), .count = &b->count, .clock = clock_us
+	};
+	b->env.scratch = must(route_scratch_new(b->env.route));
+	so.max_frame_size = (uint32_t)room;
+	serve_init(&b->serve, &b->env, &so);
+	b->in = (struct spop_wr){ .p = must(malloc(room)), .cap = room };
+	b->out = (struct spop_wr){ .p = must(malloc(SERVE_OUT_MIN)), .cap = SERVE_OUT_MIN };
+	for (unsigned i = 0; i < TALKS; i++)
+		talk_start(&b->talk[i], n - TURNS * MESSAGE, 1000 + i);
+	put_hello(&b->in, (uint32_t)room - 4);
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+}
+
+static void stop(struct bench *b)
+{
+	serve_fini(&b->serve);
+	route_scratch_free(b->env.scratch);
+	route_free(b->env.route);
+	for (unsigned i = 0; i < TALKS; i++)
+		free(b->talk[i].p);
+	free(b->in.p);
+	free(b->out.p);
+}
+
+/* Return the time of one request. Sets <*n> to the bytes of its body. */
+static double one(struct bench *b, struct talk *talk, size_t *n)
+{
+	char uid[32], *end = talk->p + talk->n;
+	double t;
+
+	*n = talk->n + (size_t)sprintf(
+	    end, "],\"model\":\"%s\",\"stream\":true,\"max_tokens\":64}", b->model);
+	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
+	b->in.n = b->out.n = 0;
+	apart += 1000000;
+	put_route(&b->in, uid, talk->p, *n);
+	t = now_us();
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	mem_wipe(b->in.p, b->in.n);
+	t = now_us() - t;
+	if (b->count.acks != b->count.notifies || b->out.n == 0) {
+		fprintf(stderr, "bench_turn: no ACK\n");
+		exit(1);
+	}
+	b->in.n = b->out.n = 0;
+	put_done(&b->in, uid);
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	return t;
+}
+
+/* Repeat a body that is too long to be encoded at once until nothing of it is new. */
+static void learn(struct bench *b, struct talk *talk)
+{
+	struct route_stats s;
+	uint64_t before;
+	size_t n;
+
+	do {
+		route_stats(b->env.route, &s);
+		before = s.tokenize_bounded;
+		one(b, talk, &n);
+		route_stats(b->env.route, &s);
+	} while (s.tokenize_bounded > before && b->sent < 4000);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double at(double *us, size_t n, unsigned percent)
+{
+	qsort(us, n, sizeof(*us), by_value);
+	return us[n * percent / 100];
+}
+
+static void limits(const struct bench *b, double *xxh3, double *wipe)
+{
+	static double h[SAMPLES], w[SAMPLES];
+	hash128_fn *hash = hash128_best();
+	volatile uint64_t sink = 0;	/* or the loops would be left out */
+
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		const struct talk *talk = &b->talk[i % TALKS];
+		double t;
+
+		memcpy(b->in.p, talk->p, talk->n);
+		t = now_us();
+		sink = sink + hash(&key, b->in.p, talk->n).lo;
+		h[i] = now_us() - t;
+		t = now_us();
+		mem_wipe(b->in.p, talk->n);
+		w[i] = now_us() - t;
+	}
+	*xxh3 = at(h, SAMPLES, 50);
+	*wipe = at(w, SAMPLES, 50);
+}
+
+static void run(size_t n, bool tokens)
+{
+	static double first[TALKS], turn[SAMPLES], again[SAMPLES];
+	static struct bench b;
+	struct route_stats s;
+	size_t bytes = 0, k = 0;
+	double hash, wipe, least, p50;
+
+	start(&b, n, tokens);
+	for (unsigned i = 0; i < TALKS; i++) {
+		first[i] = one(&b, &b.talk[i], &bytes);
+		learn(&b, &b.talk[i]);
+	}
+	for (unsigned r = 0; r < TURNS; r++) {
+		for (unsigned i = 0; i < TALKS; i++) {
+			talk_turn(&b.talk[i]);
+			turn[k] = one(&b, &b.talk[i], &bytes);
+			again[k++] = one(&b, &b.talk[i], &bytes);
+		}
+	}
+	route_stats(b.env.route, &s);
+	limits(&b, &hash, &wipe);
+	p50 = at(turn, k, 50);
+	least = turn[0];
+	printf("bench turn mode=%s body_bytes=%zu first_us=%.1f turn_us=%.1f turn_min_us=%.1f "
+	       "again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
+	    tokens ? "tokens" : "text", bytes, at(first, TALKS, 50), p50, least,
+	    at(again, k, 50), hash, wipe, (unsigned long long)s.tokenize_bounded, k);
+	fflush(stdout);
+	stop(&b);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const files[] = {
+		"CHANGES.md", "README.md", "doc/promises.md", "doc/threats.md", "doc/kvroute.8",
+		"doc/kvroute.yaml.5", "doc/kvroutectl.8", "doc/figures.md", "doc/rules.md",
+	};
+	static const size_t sizes[] = { 64000, 600000 };
+	const char *only = "";
+	struct rng rng;
+
+	rng_init(&rng, 1);
+	for (size_t i = 0; i < sizeof(key.secret); i++)
+		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		read_lines(files[i]);
+	must(n_lines < 100 ? NULL : lines);
+	load(access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
+	load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+	printf("# one thread, 4 servers, %d sessions that take turns, %d bytes new; gcc %s\n", TALKS,
+	    2 * MESSAGE, __VERSION__);
+	if (argc > 1 && argv[1][0] == 't')
+		only = *++argv, argc--;
+	for (size_t i = 0; i < (argc > 1 ? (size_t)argc - 1 : 2); i++) {
+		size_t n = argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i];
+
+		if (strcmp(only, "tokens") != 0)
+			run(n, false);
+		if (strcmp(only, "text") != 0)
+			run(n, true);
+	}
+	chat_unref(chat);
+	tok_unref(tok);
+	return 0;
+}

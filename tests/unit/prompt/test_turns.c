@@ -1,0 +1,493 @@
+/* test_turns.c - a body that is read with the memory of earlier ones gives what it gives without,
+ * whatever was changed: random conversations that grow, with edits, cuts, keys that come twice. */
+#include "agent/prompt/turns.h"
+#include "tests/unit/prompt/bodies.h"
+
+#define PORTION	16384u
+#define ROUNDS	400
+#define ROOM	(1u << 19)
+
+static struct turns *turns_make(size_t max, size_t floor)
+{
+	const struct turns_opts o = { .max_bytes = max, .floor_bytes = floor };
+	struct turns *t = turns_new(&o, &key);
+
+	assert_non_null(t);
+	return t;
+}
+
+/* As agent/request/read_body.c does. Returns the bytes recalled. */
+static size_t feed(struct body *b, struct turns *t, uint64_t tenant, enum prompt_api api,
+    const char *p, size_t n)
+{
+	size_t at, from, k;
+
+	body_reset(b, api);
+	from = at = body_recall(b, t, tenant, p, n);
+	for (; at < n; at += k) {
+		k = PORTION - at % PORTION;
+		if (k > n - at)
+			k = n - at;
+		body_feed(b, p + at, k);
+	}
+	body_remember(b, t, tenant, p, n);
+	return from;
+}
+
+static void same_name(const struct prompt_name *a, const struct prompt_name *b)
+{
+	assert_int_equal(a->seen, b->seen);
+	assert_int_equal(a->n, b->n);
+	assert_memory_equal(a->s, b->s, a->n);
+}
+
+static void same(const struct prompt *a, const struct prompt *b)
+{
+	assert_int_equal(a->json, b->json);
+	if (a->json == JSON_BAD)
+		return;
+	assert_int_equal(a->mode, b->mode);
+	assert_int_equal(a->found, b->found);
+	assert_int_equal(a->in_media, b->in_media);
+	assert_int_equal(a->truncated, b->truncated);
+	assert_int_equal(a->system_seen, b->system_seen);
+	assert_int_equal(a->tools_seen, b->tools_seen);
+	assert_int_equal(a->developer, b->developer);
+	assert_int_equal(a->prompt_seen, b->prompt_seen);
+	assert_int_equal(a->truncates, b->truncates);
+	assert_int_equal(a->streams, b->streams);
+	assert_int_equal(a->priority, b->priority);
+	same_name(&a->model, &b->model);
+	same_name(&a->lora, &b->lora);
+	same_name(&a->salt, &b->salt);
+	same_name(&a->user, &b->user);
+	assert_true(vec_eq(&a->system, &b->system));
+	assert_true(vec_eq(&a->tools, &b->tools));
+	assert_true(vec_eq(&a->messages, &b->messages));
+	assert_int_equal(a->n_leading, b->n_leading);
+	assert_int_equal(a->n_answer, b->n_answer);
+	assert_int_equal(a->n_first, b->n_first);
+	assert_int_equal(a->n_history, b->n_history);
+	assert_int_equal(a->shape, b->shape);
+	assert_int_equal(a->n_units, b->n_units);
+	assert_int_equal(a->n_bytes, b->n_bytes);
+	assert_int_equal(a->n_events, b->n_events);
+}
+
+/* ---- random conversations -------------------------------------------------------------------- */
+
+struct talk {
+	struct rng rng;
+	char *p;
+	size_t n;
+};
+
+static uint32_t below(struct talk *t, uint32_t n)
+{
+	return rng_below(&t->rng, n);
+}
+
+static void add(struct talk *t, const char *s)
+{
+	size_t n = strlen(s);
+
+	assert_true(t->n + n < ROOM);
+	memcpy(t->p + t->n, s, n);
+	t->n += n;
+}
+
+static void add_one(struct talk *t, const char *const *of, uint32_t n)
+{
+	add(t, of[below(t, n)]);
+}
+
+#define ADD_ONE(t, ...) do { \
+	static const char *const of_[] = { __VA_ARGS__ }; \
+	add_one((t), of_, sizeof(of_) / sizeof(of_[0])); \
+} while (0)
+
+static void add_blank(struct talk *t)
+{
+	if (below(t, 12) == 0)
+		ADD_ONE(t, " ", "\n", "\t ", "  \r\n");
+}
+
+static void add_text(struct talk *t)
+{
+	uint32_t n = below(t, 6) == 0 ? below(t, 900) : below(t, 60);
+
+	add(t, "\"");
+	while (n-- > 0)
+		ADD_ONE(t, "The quick brown fox ", "\\n", "\\u00e9", "\\ud83d\\ude00", "\\ud83d", "\\\"", "\\\\",
+		    "\xc3\xa9", "\xe4\xb8\xad\xe6\x96\x87", "0123456789",
+		    "{\\\"a\\\":[1]}", "]},{", "\xff", "\\/");
+	add(t, "\"");
+}
+
+static void add_member(struct talk *t, const char *name)
+{
+	add(t, "\"");
+	add(t, name);
+	add(t, "\"");
+	add_blank(t);
+	add(t, ":");
+	add_blank(t);
+}
+
+static void add_parts(struct talk *t)
+{
+	uint32_t n = below(t, 4);
+
+	add(t, "[");
+	for (uint32_t i = 0; i < n; i++) {
+		add(t, i > 0 ? "," : "");
+		switch (below(t, 4)) {
+		case 0:
+			add(t, "{\"type\":\"image_url\",\"image_url\":{\"url\":\"u1\"}}");
+			break;
+		case 1:
+			add(t, "{\"type\":\"tool_result\",\"content\":[{\"text\":");
+			add_text(t);
+			add(t, "}]}");
+			break;
+		default:
+			add(t, "{\"type\":\"text\",\"cache_control\":{\"type\":\"ephemeral\"},\"text\":");
+			add_text(t);
+			add(t, "}");
+		}
+	}
+	add(t, "]");
+}
+
+static void add_message(struct talk *t)
+{
+	if (below(t, 40) == 0) {
+		ADD_ONE(t, "null", "17", "\"text\"", "[]", "{}", "[{\"role\":\"user\"}]");
+		return;
+	}
+	add(t, "{");
+	add_member(t, "role");
+	ADD_ONE(t, "\"user\"", "\"assistant\"", "\"tool\"", "\"system\"", "\"developer\"",
+	    "null", "\"us\\u0065r\"");
+	if (below(t, 10) == 0)
+		add(t, ",\"reasoning_content\":\"thoughts\"");
+	if (below(t, 8) == 0)
+		add(t, ",\"tool_calls\":[{\"id\":\"1\",\"function\":"
+		       "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]");
+	for (uint32_t n = below(t, 10) == 0 ? 2 : 1; n > 0; n--) {
+		add(t, ",");
+		add_member(t, "content");
+		if (below(t, 4) == 0)
+			add_parts(t);
+		else
+			add_text(t);
+	}
+	if (below(t, 20) == 0)
+		add(t, ",\"name\":\"n\"");
+	add(t, "}");
+}
+
+static void add_list(struct talk *t, const char *name, uint32_t n)
+{
+	add_member(t, name);
+	add(t, "[");
+	for (uint32_t i = 0; i < n; i++) {
+		add(t, i > 0 ? "," : "");
+		add_blank(t);
+		add_message(t);
+		add_blank(t);
+	}
+	add(t, "]");
+}
+
+/* Some members of a body, each followed by a comma. */
+static void add_members(struct talk *t, uint32_t n)
+{
+	while (n-- > 0) {
+		switch (below(t, 14)) {
+		case 0:
+			add(t, "\"system\":\"be good\",");
+			break;
+		case 1:
+			add(t, "\"user\":\"me\",");
+			break;
+		case 2:
+			if (below(t, 3) == 0)
+				add(t, "\"cache_salt\":\"s\",");
+			break;
+		case 3:
+			add(t, "\"functions\":[{\"name\":\"g\"}],");
+			break;
+		case 4:
+			add(t, "\"priority\":3,\"nvext\":{\"agent_hints\":{\"priority\":2}},");
+			break;
+		case 5:
+			add(t, "\"lora_path\":\"l\",\"adapter_id\":\"k\",");
+			break;
+		case 6:
+			add(t, "\"metadata\":{\"user_id\":\"u\",\"messages\":[{\"role\":\"user\"}]},");
+			break;
+		case 7:
+			add(t, "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":");
+			add_text(t);
+			add(t, "}}],");
+			break;
+		case 8:
+			add(t, "\"x\":");
+			add_text(t);
+			add(t, ",");
+			break;
+		case 9:
+			ADD_ONE(t, "\"messages\":null,", "\"messages\":[],", "\"messages\":\"m\",", "\"tools\":null,");
+			break;
+		default:
+			ADD_ONE(t, "\"model\":\"m1\",", "\"stream\":true,", "\"model\":\"m2\",",
+			    "\"tool_choice\":\"auto\",", "\"truncate_prompt_tokens\":5,", "\"user\":null,");
+		}
+	}
+}
+
+/* Start with one of few heads, so that bodies agree. The list stays open. */
+static void talk_start(struct talk *t, uint64_t seed)
+{
+	rng_init(&t->rng, seed % 5);
+	t->n = 0;
+	add(t, below(t, 4) == 0 ? "\xef\xbb\xbf {" : "{");
+	add_members(t, below(t, 4));
+	if (below(t, 6) == 0) {
+		add_list(t, "messages", below(t, 9));
+		add(t, ",");
+	}
+	add_member(t, "messages");
+	add(t, "[");
+	add_message(t);
+	rng_init(&t->rng, seed);
+}
+
+static void talk_more(struct talk *t)
+{
+	add(t, ",");
+	add_blank(t);
+	add_message(t);
+	add_blank(t);
+}
+
+/* Write a body: the conversation so far, closed, with keys after it; then perhaps damaged. */
+static size_t body_of(struct talk *t, char *out)
+{
+	size_t had = t->n, n;
+
+	add(t, "]");
+	add_blank(t);
+	add(t, ",");
+	add_members(t, below(t, 4));
+	if (below(t, 12) == 0) {
+		add_list(t, "messages", below(t, 5));
+		add(t, ",");
+	}
+	add(t, "\"max_tokens\":5}");
+	n = t->n;
+	memcpy(out, t->p, n);
+	t->n = had;
+	switch (below(t, 8)) {
+	case 0:
+		return below(t, (uint32_t)n + 1);
+	case 1:
+		out[below(t, (uint32_t)n)] ^= (char)(1 << below(t, 8));
+		break;
+	case 2:
+		memmove(out + n / 2, out + n / 2 + 1, n - n / 2 - 1);
+		n--;
+		break;
+	}
+	return n;
+}
+
+static const enum prompt_api apis[] = { API_CHAT, API_MESSAGES, API_CHAT, API_RESPONSES, API_CHAT };
+
+/* Return the share of bytes, in percent, that were recalled. */
+static unsigned run(struct turns *t, uint64_t tenants, uint64_t seed)
+{
+	struct body *with = body_make(), *without = body_make();
+	struct talk talk[4] = { { .p = NULL } };
+	char *out = malloc(ROOM);
+	uint64_t saved = 0, all = 0;
+	struct turns_stats s;
+
+	for (unsigned i = 0; i < 4; i++) {
+		talk[i].p = malloc(ROOM);
+		talk_start(&talk[i], seed + i);
+	}
+	for (unsigned r = 0; r < ROUNDS; r++) {
+		struct talk *x = &talk[r % 4];
+		enum prompt_api api = apis[r / 8 % 5];
+		size_t n;
+
+		if (x->n > ROOM / 8)
+			talk_start(x, seed + r);
+		for (uint32_t k = below(x, 4); k > 0; k--)
+			talk_more(x);
+		n = body_of(x, out);
+		saved += feed(with, t, r % tenants, api, out, n);
+		all += n;
+		feed(without, NULL, 0, api, out, n);
+		same(body_prompt(with), body_prompt(without));
+		turns_stats(t, &s);
+		assert_true(s.bytes <= (1u << 24));
+	}
+	for (unsigned i = 0; i < 4; i++)
+		free(talk[i].p);
+	free(out);
+	body_free(with);
+	body_free(without);
+	return (unsigned)(100 * saved / all);
+}
+
+static void a_body_means_the_same_with_the_memory_of_earlier_turns(void **state)
+{
+	unsigned share = 0;
+
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		struct turns *t = turns_make(1u << 24, 1u << 20);
+
+		share += run(t, 1 + seed % 3, 100 * seed);
+		turns_free(t);
+	}
+	assert_true(share / 6 > 30);
+}
+
+static void a_small_memory_evicts_and_changes_nothing(void **state)
+{
+	static const size_t sizes[] = { TURNS_LEAST, TURNS_LEAST, 100000, 200000 };
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct turns *t = turns_make(sizes[i], i % 2 ? 20000 : 0);
+		struct turns_stats s;
+
+		run(t, 1 + 3 * i, 7000 + 10 * i);
+		turns_stats(t, &s);
+		assert_true(s.evicted > 0);
+		assert_true(s.bytes <= sizes[i]);
+		turns_clear(t);
+		turns_stats(t, &s);
+		assert_int_equal(s.points, 0);
+		turns_free(t);
+	}
+}
+
+/* ---- one conversation ------------------------------------------------------------------------ */
+
+static size_t plain_body(char *out, unsigned messages, const char *tail)
+{
+	size_t n = (size_t)sprintf(out, "{\"model\":\"m\",\"messages\":[");
+
+	for (unsigned i = 0; i < messages; i++) {
+		n += (size_t)sprintf(out + n, "%s{\"role\":\"%s\",\"content\":\"", i > 0 ? "," : "",
+		    i % 2 ? "assistant" : "user");
+		for (unsigned k = 0; k < 50; k++)
+			n += (size_t)sprintf(out + n, "message %u line %u\\n", i, k);
+		n += (size_t)sprintf(out + n, "\"}");
+	}
+	return n + (size_t)sprintf(out + n, "],%s}", tail);
+}
+
+static void the_next_turn_is_read_from_the_end_of_the_last(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make();
+	char *out = malloc(ROOM);
+
+	for (unsigned m = 5; m < 60; m++) {
+		size_t n = plain_body(out, m, "\"stream\":true"), from = feed(b, t, 1, API_CHAT, out, n);
+
+		if (m > 5)
+			assert_true(from == plain_body(out, m - 1, "\"stream\":true") - strlen("],\"stream\":true}"));
+	}
+	free(out);
+	body_free(b);
+	turns_free(t);
+}
+
+static void a_byte_that_differs_ends_what_is_recalled(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make(), *c = body_make();
+	char *out = malloc(ROOM);
+	size_t n = plain_body(out, 30, "\"stream\":true"), least = n;
+
+	feed(b, t, 1, API_CHAT, out, n);
+	for (size_t at = 1; at < n; at += 37) {
+		size_t from;
+
+		out[at] ^= 1;
+		body_reset(c, API_CHAT);
+		from = body_recall(c, t, 1, out, n);
+		assert_true(from <= at);
+		feed(b, NULL, 1, API_CHAT, out, n);
+		for (size_t k, i = from; i < n; i += k)
+			body_feed(c, out + i, k = PORTION - i % PORTION < n - i ? PORTION - i % PORTION : n - i);
+		same(body_prompt(b), body_prompt(c));
+		least = from < least ? from : least;
+		out[at] ^= 1;
+	}
+	assert_int_equal(least, 0);
+	free(out);
+	body_free(b);
+	body_free(c);
+	turns_free(t);
+}
+
+static void tenants_apis_and_salts_share_nothing(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make();
+	char *out = malloc(ROOM);
+	size_t n = plain_body(out, 30, "\"cache_salt\":\"secret\"");
+
+	assert_int_equal(feed(b, t, 1, API_CHAT, out, n), 0);
+	assert_int_equal(feed(b, t, 1, API_CHAT, out, n), 0);
+	n = plain_body(out, 30, "\"stream\":true");
+	assert_int_equal(feed(b, t, 1, API_CHAT, out, n), 0);
+	assert_int_equal(feed(b, t, 2, API_CHAT, out, n), 0);
+	assert_int_equal(feed(b, t, 1, API_MESSAGES, out, n), 0);
+	assert_true(feed(b, t, 1, API_CHAT, out, n) > 0);
+	free(out);
+	body_free(b);
+	turns_free(t);
+}
+
+static void a_tenant_with_little_is_not_evicted_by_one_with_much(void **state)
+{
+	struct turns *t = turns_make(300000, 60000);
+	struct body *b = body_make();
+	char *out = malloc(ROOM);
+	size_t n = plain_body(out, 30, "\"stream\":true");
+
+	feed(b, t, 1, API_CHAT, out, n);
+	for (unsigned i = 0; i < 100; i++) {
+		n = plain_body(out, 100, "\"stream\":true");
+		out[30] = (char)('a' + i % 26);
+		out[40] = (char)('a' + i / 26);
+		feed(b, t, 2, API_CHAT, out, n);
+	}
+	n = plain_body(out, 30, "\"stream\":true");
+	assert_true(feed(b, t, 1, API_CHAT, out, n) > n - 100);
+	free(out);
+	body_free(b);
+	turns_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_body_means_the_same_with_the_memory_of_earlier_turns),
+		cmocka_unit_test(a_small_memory_evicts_and_changes_nothing),
+		cmocka_unit_test(the_next_turn_is_read_from_the_end_of_the_last),
+		cmocka_unit_test(a_byte_that_differs_ends_what_is_recalled),
+		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
+		cmocka_unit_test(a_tenant_with_little_is_not_evicted_by_one_with_much),
+	};
+
+	bodies_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
