@@ -14,12 +14,12 @@ set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
 make="${MAKE:-make} -j$(nproc)"
-# -g1 has line numbers but no variables, which saves a sixth of the compile time. tests/fuzz/run.sh
-# builds with the same flags.
+# -g1 has line numbers but no variables, which saves a sixth of the compile time, and -Og takes half
+# as long as -O1. tests/fuzz/run.sh builds with the same flags.
 san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
-asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='-O1 -g1'"
+asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='-Og -g1'"
 asan_make="flock build/asan.lock $make --no-print-directory"	# suites of two lanes build there
-tsan_build="B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-O1 -g1'"
+tsan_build="B=build/tsan CC=gcc SAN=-fsanitize=thread CFLAGS='-Og -g1'"
 model=tests/unit/index/test_model
 slack=build/release/tests/unit/index/test_slack
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
@@ -32,8 +32,7 @@ declare -A suite=(
 	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles \
 		B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror &&
 		build/clang/kvroute -t -f doc/kvroute.yaml && echo '1 passed, 0 failed'"
-	[bare]="$make --no-print-directory -s build/bare/kvroute build/bare/kvroutectl B=build/bare \
-		HAVE_ZMQ= HAVE_HIREDIS= CFLAGS=-O0 WERROR=-Werror && tests/it/bare.sh build/bare/kvroute"
+	[bare]="tests/it/bare.sh"
 	[columns]="tests/columns.sh"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
