@@ -41,6 +41,7 @@ def number(name, default):
 
 class Engines(fleet.Fleet):
     """A fleet whose engines already run."""
+    learns = True
 
     def __init__(self, addresses, **kw):
         super().__init__(engines=len(addresses), **kw)

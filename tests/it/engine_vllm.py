@@ -80,6 +80,7 @@ def put(folder, name, data):
 
 class Engines(Fleet):
     """Two vLLM instead of stub engines."""
+    learns = True
 
     def __init__(self):
         super().__init__(engines=2)

@@ -149,6 +149,8 @@ class Answer:
 
 
 class Fleet:
+    learns = False      # the rates of engines
+
     def __init__(self, engines=4, agent=True, haproxy=None, engine_options=(), agent_conf="",
                  conf="haproxy.cfg",
                  spoe="kvroute.spoe", bufsize=None, edit=None, threads=2, folder=None, show=True,
@@ -225,10 +227,15 @@ class Fleet:
     def agent_yaml(self):
         return ("threads: %d\nstate_dir: %s\nspop: {listen: [\"%s\"]%s}\n"
                 "log_feed: {tcp: [\"127.0.0.1:%d\"], udp: [\"127.0.0.1:%d\"]}\nmetrics: {listen: "
-                "[\"127.0.0.1:%d\"]}\n%s\n"
+                "[\"127.0.0.1:%d\"]}\n%s%s\n"
                 % (self.threads, self.folder, self.spop_address, self.spop_keys(), self.feed_port,
-                   self.feed_port, self.metrics_port,
-                   self.agent_conf))
+                   self.feed_port, self.metrics_port, self.steady(), self.agent_conf))
+
+    def steady(self):
+        """Engines are as slow as the machine is busy; what is tested must not depend on it."""
+        if self.learns or not self.processing or re.search(r"(?m)^policy:", self.agent_conf):
+            return ""
+        return "policy: {learn_rate: false}\n"
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
