@@ -276,6 +276,7 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 #define CLEAR_S		0.05	/* and be this much faster: steps and networks take some 10 ms */
 #define WEIGHT_MEMORY	256.0f	/* first tokens that count; an engine may restart with another size */
 #define POOL_WEIGHT	32.0f	/* the whole pool's evidence counts at most as so many of its own */
+#define LEAST_LOG	(-32.0)	/* a size less likely than e to this power changes no estimate */
 #define STRENGTH	4.0	/* natural logarithm of the odds of one first token: one in eight misleads */
 #define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has about this */
 #define USUAL_OCTAVES	1.0	/* standard deviation of that guess */
@@ -286,7 +287,12 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 
 static double size_at(unsigned i)
 {
-	return CAPACITY_LEAST * exp2((i + 0.5) / 8);
+	static const double eighths[] = {	/* 2 ^ (1/16), 2 ^ (3/16), ... */
+		1.0442737824274138, 1.1387886347566916, 1.241857812073484, 1.3542555469368927,
+		1.4768261459394993, 1.6104903319492543, 1.7562521603732995, 1.9152065613971474,
+	};
+
+	return CAPACITY_LEAST * (double)(1u << i / 8) * eighths[i % 8];
 }
 
 static void weigh(struct evidence *e, const float against[CAPACITY_SIZES])
@@ -350,21 +356,38 @@ bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct po
 	return true;
 }
 
-/* Return how unlikely a size is before any evidence: half to twice the guess is likely, four times
- * is not. An estimate from a snapshot counts for more than a guess. */
-static double unlikely(const struct capacity *c, double size, double guess)
-{
-	double octaves = c->recalled > 0 ? log2(size / (double)c->recalled) / RECALLED_OCTAVES :
-					   log2(size / guess) / USUAL_OCTAVES;
+/* How likely sizes are before any evidence: half to twice the guess is likely, four times is not.
+ * An estimate from a snapshot counts for more than a guess. */
+struct prior {
+	double centre, width;	/* in octaves from CAPACITY_LEAST */
+};
 
-	return octaves * octaves / 2 / STRENGTH;
+static struct prior prior_of(const struct capacity *c, uint64_t guess)
+{
+	if (c->recalled > 0)
+		return (struct prior){ log2((double)c->recalled / CAPACITY_LEAST), RECALLED_OCTAVES };
+	return (struct prior){ log2((guess > 0 ? (double)guess : USUAL_TOKENS) / CAPACITY_LEAST),
+		USUAL_OCTAVES };
+}
+
+static double octaves_at(unsigned i)
+{
+	return (i + 0.5) / 8;
+}
+
+/* Return how unlikely size <i> is. */
+static double unlikely(const struct prior *p, unsigned i)
+{
+	double off = (octaves_at(i) - p->centre) / p->width;
+
+	return off * off / 2 / STRENGTH;
 }
 
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
  * was evicted, all large sizes explain the same; then they are far apart and the result is 0. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
-	double usual = guess > 0 ? (double)guess : USUAL_TOKENS;
+	const struct prior prior = prior_of(c, guess);
 	double share = p->all.n > POOL_WEIGHT ? POOL_WEIGHT / p->all.n : 1;
 	double against[CAPACITY_SIZES], least = INFINITY, sum = 0, mean = 0, square = 0;
 
@@ -372,11 +395,12 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 		return 0;
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
 		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] +
-		    unlikely(c, size_at(i), usual);
+		    unlikely(&prior, i);
 		least = against[i] < least ? against[i] : least;
 	}
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		double w = exp(STRENGTH * (least - against[i])), x = (i + 0.5) / 8;
+		double log_w = STRENGTH * (least - against[i]), x = octaves_at(i);
+		double w = log_w > LEAST_LOG ? exp(log_w) : 0;
 
 		sum += w;
 		mean += w * x;
