@@ -7,7 +7,8 @@
  * A batch gets its number when it is opened. Header and checksum are written when it is taken for
  * the first time; from then on its bytes stay as they are, so that the store may get them twice.
  * Blocks grow by doubling from FIRST_ROOM; <bytes> counts their whole length. If the store does not
- * answer, batches fill to SHARE_DELAY_BYTES, so most of the budget holds entries. */
+ * answer, batches fill to SHARE_DELAY_BYTES, so most of the budget holds entries. With little load
+ * each batch has one or two entries, so the memory of one batch is kept for the next. */
 #include <pthread.h>
 
 #include "agent/base/list.h"
@@ -32,6 +33,7 @@ struct out_part {
 	struct list taken, waiting;
 	struct out_batch *open;		/* NULL: the next entry opens one */
 	struct share_writer writer;	/* of <open> */
+	msec taken_at;			/* last */
 	uint64_t number;		/* of the batch opened last, or left out last */
 	bool left_out;			/* <number> was left out for entries without room */
 };
@@ -43,6 +45,7 @@ struct share_outbox {
 	uint32_t n_parts;
 	size_t bytes, max_bytes;
 	struct list by_age;
+	struct out_batch *spare;	/* with a block of FIRST_ROOM; NULL: none */
 	struct share_outbox_stats st;
 	struct out_part parts[];
 };
@@ -72,6 +75,7 @@ struct share_outbox *share_outbox_new(const struct hash_key *key, share_agent se
 	o->max_bytes = max_bytes > SHARE_OUTBOX_MIN ? max_bytes : SHARE_OUTBOX_MIN;
 	list_init(&o->by_age);
 	for (uint32_t i = 0; i < parts; i++) {
+		o->parts[i].taken_at = -SHARE_DELAY_MS;
 		list_init(&o->parts[i].taken);
 		list_init(&o->parts[i].waiting);
 	}
@@ -79,6 +83,31 @@ struct share_outbox *share_outbox_new(const struct hash_key *key, share_agent se
 }
 
 /* ---- batches ------------------------------------------------------------------------------- */
+
+static void memory_free(struct out_batch *b)
+{
+	if (b == NULL)
+		return;
+	mem_free(b->p);
+	mem_free(b);
+}
+
+/* Returns NULL if there is no memory. The block has <room> bytes, of any content. */
+static struct out_batch *memory_new(struct share_outbox *o, size_t room)
+{
+	struct out_batch *b = o->spare;
+
+	if (b != NULL && room == b->room) {
+		o->spare = NULL;
+		*b = (struct out_batch){ .p = b->p };
+		return b;
+	}
+	if ((b = mem_alloc(sizeof(*b))) != NULL && (b->p = mem_alloc(room)) == NULL) {
+		mem_free(b);
+		b = NULL;
+	}
+	return b;
+}
 
 /* Remove a batch from its lists and free it. */
 static void batch_free(struct share_outbox *o, struct out_batch *b)
@@ -89,8 +118,10 @@ static void batch_free(struct share_outbox *o, struct out_batch *b)
 	list_remove(&b->by_age);
 	o->bytes -= sizeof(*b) + b->room;
 	o->st.waiting_batches--;
-	mem_free(b->p);
-	mem_free(b);
+	if (o->spare == NULL && b->room == FIRST_ROOM)
+		o->spare = b;
+	else
+		memory_free(b);
 }
 
 void share_outbox_free(struct share_outbox *o)
@@ -105,6 +136,7 @@ void share_outbox_free(struct share_outbox *o)
 		while ((b = first_of(&o->parts[i].waiting)) != NULL)
 			batch_free(o, b);
 	}
+	memory_free(o->spare);
 	pthread_mutex_destroy(&o->lock);
 	mem_free(o);
 }
@@ -133,12 +165,8 @@ static struct out_batch *batch_open(struct share_outbox *o, uint32_t part, size_
 	struct out_batch *b;
 
 	room = room > FIRST_ROOM ? room : FIRST_ROOM;
-	if (!make_room(o, sizeof(*b) + room) || (b = mem_alloc(sizeof(*b))) == NULL)
+	if (!make_room(o, sizeof(*b) + room) || (b = memory_new(o, room)) == NULL)
 		return NULL;
-	if ((b->p = mem_alloc(room)) == NULL) {
-		mem_free(b);
-		return NULL;
-	}
 	b->part = part;
 	b->number = ++p->number;
 	b->since = now;
@@ -246,14 +274,14 @@ bool share_outbox_due(struct share_outbox *o, uint32_t part, msec now, msec *due
 {
 	const struct out_part *p = &o->parts[part];
 	const struct out_batch *b;
-	bool due;
+	msec at = INT64_MAX;
 
 	pthread_mutex_lock(&o->lock);
-	b = first_of(&p->waiting);
-	due = b != NULL && (b != p->open || now - b->since >= SHARE_DELAY_MS);
-	*due_at = b == NULL ? INT64_MAX : due ? now : b->since + SHARE_DELAY_MS;
+	if ((b = first_of(&p->waiting)) != NULL)
+		at = b == p->open ? p->taken_at + SHARE_DELAY_MS : now;
 	pthread_mutex_unlock(&o->lock);
-	return due;
+	*due_at = at > now ? at : now;
+	return at <= now;
 }
 
 static void batch_end(struct share_outbox *o, struct out_batch *b, msec now, int64_t wall_ms)
@@ -280,6 +308,7 @@ struct span share_outbox_take(struct share_outbox *o, uint32_t part, msec now, i
 		list_remove(&b->by_age);
 		list_remove(&b->of_part);
 		list_append(&p->taken, &b->of_part);
+		p->taken_at = now;
 		bytes = span_of(b->p, b->n);
 	}
 	pthread_mutex_unlock(&o->lock);

@@ -6,6 +6,9 @@
  *                                             v    take_again, as after a lost connection
  *                                          dropped: no room
  *
+ * The first entry after a pause leaves at once. While entries come all the time, a batch leaves
+ * each SHARE_DELAY_MS, so the work of the store and of the siblings is bounded whatever the load.
+ *
  * Batches of a part are numbered 1, 2, 3 ... and taken in this order. If the outbox may use no more
  * memory, the oldest waiting batch of all parts is dropped; then the numbers have a hole, and
  * siblings repair what it held by comparing digests. A number is also left out for an entry that
@@ -21,7 +24,7 @@
 
 #include "agent/share/share.h"
 
-#define SHARE_DELAY_MS		5			/* age of its first entry at which a batch is due */
+#define SHARE_DELAY_MS		5	/* between two batches of a part, and the most that an entry waits */
 #define SHARE_DELAY_BYTES	((size_t)64 << 10)	/* a larger batch is due at once */
 #define SHARE_ALIVE_MS		500
 #define SHARE_OUTBOX_MIN	((size_t)1 << 20)	/* least <max_bytes> */
@@ -39,8 +42,8 @@ void share_outbox_free(struct share_outbox *o);
  * large. */
 bool share_outbox_put(struct share_outbox *o, uint32_t part, const struct share_entry *e, msec now);
 
-/* Return whether <part> has a batch to take. Otherwise set <due_at> to the time when it will have
- * one, or to INT64_MAX. */
+/* Return whether <part> has a batch to take, and set <due_at> to <now>. Otherwise set it to the
+ * time when it will have one, or to INT64_MAX. */
 bool share_outbox_due(struct share_outbox *o, uint32_t part, msec now, msec *due_at);
 
 /* Take the oldest waiting batch of <part>, or its open one, due or not. <wall_ms>: the wall clock

@@ -53,7 +53,7 @@ static void put(void *arg, uint32_t part, const struct share_entry *e)
 	double start_us = agents_clock_us(a);
 
 	share_outbox_put(g->outbox, part, e, now_ms(a));
-	a->flush_at = fmin(a->flush_at, a->now + SHARE_DELAY_MS / 1000.);
+	a->flush_at = fmin(a->flush_at, a->now);
 	if (a->asking == ALL_REQUESTS)
 		return;
 	g->asked = true;

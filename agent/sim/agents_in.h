@@ -50,7 +50,7 @@ struct agents {
 	struct hash_key key;
 	struct stream stream;
 	bool streaming;			/* <stream> is set up */
-	double flush_at;		/* when the first batch is due; INFINITY: no batch is open */
+	double flush_at;		/* when to look for batches that are due; INFINITY: none is open */
 	double alive_at;
 	struct said *said;		/* [trace->n] by number of the request */
 	uint32_t asking;		/* number of the request that an agent hears of; ALL_REQUESTS: none */

@@ -57,9 +57,10 @@ static msec due_at(struct share_outbox *o, uint32_t part, msec now)
 }
 
 /* Take a batch, which must be number <number>, and return its entries. */
-static unsigned take(struct share_outbox *o, uint32_t part, uint64_t number, struct span *bytes)
+static unsigned take_at(
+    struct share_outbox *o, uint32_t part, uint64_t number, msec now, struct span *bytes)
 {
-	struct span got = share_outbox_take(o, part, 1000, 50000);
+	struct span got = share_outbox_take(o, part, now, 50000);
 	struct share_entry e;
 	unsigned n = 0;
 
@@ -74,6 +75,11 @@ static unsigned take(struct share_outbox *o, uint32_t part, uint64_t number, str
 	if (bytes != NULL)
 		*bytes = got;
 	return n;
+}
+
+static unsigned take(struct share_outbox *o, uint32_t part, uint64_t number, struct span *bytes)
+{
+	return take_at(o, part, number, 1000, bytes);
 }
 
 static void nothing_to_take(struct share_outbox *o, uint32_t part)
@@ -91,24 +97,32 @@ static struct share_outbox_stats stats(struct share_outbox *o)
 
 /* ---- stories ------------------------------------------------------------------------------- */
 
-static void due_after_5_ms(void **state)
+static void due_at_once_and_5_ms_later(void **state)
 {
 	struct share_outbox *o = outbox(0);
 
 	assert_int_equal(due_at(o, 1, 100), INT64_MAX);
 	assert_true(put(o, 1, 1, 100));
+	assert_int_equal(due_at(o, 1, 100), 100);
 	assert_false(put(o, 1, 2, 103));
-	assert_int_equal(due_at(o, 1, 104), 105);
-	assert_int_equal(due_at(o, 1, 105), 105);
-	assert_int_equal(due_at(o, 0, 105), INT64_MAX);
-	assert_int_equal(take(o, 1, 1, NULL), 2);
-	assert_int_equal(reader.batch.made_ms, 50000 - (1000 - 100));
-	assert_int_equal(due_at(o, 1, 105), INT64_MAX);
+	assert_int_equal(due_at(o, 1, 104), 104);
+	assert_int_equal(due_at(o, 0, 104), INT64_MAX);
+	assert_int_equal(take_at(o, 1, 1, 104, NULL), 2);
+	assert_int_equal(reader.batch.made_ms, 50000 - (104 - 100));
+	assert_int_equal(due_at(o, 1, 104), INT64_MAX);
+	assert_true(put(o, 1, 3, 105));		/* soon after a batch, whether it is sent or not */
+	assert_int_equal(due_at(o, 1, 105), 109);
 	share_outbox_sent(o, 1);
 	share_outbox_sent(o, 1);	/* nothing is taken */
-	assert_true(put(o, 1, 3, 200));
-	assert_int_equal(due_at(o, 1, 200), 205);
-	assert_int_equal(take(o, 1, 2, NULL), 1);
+	assert_false(put(o, 1, 4, 108));
+	assert_int_equal(due_at(o, 1, 108), 109);
+	assert_int_equal(due_at(o, 1, 109), 109);
+	assert_true(put(o, 0, 5, 109));		/* another part */
+	assert_int_equal(due_at(o, 0, 109), 109);
+	assert_int_equal(take_at(o, 1, 2, 109, NULL), 2);
+	assert_true(put(o, 1, 6, 200));
+	assert_int_equal(due_at(o, 1, 200), 200);
+	assert_int_equal(take(o, 1, 3, NULL), 1);
 	nothing_to_take(o, 1);
 	share_outbox_free(o);
 	share_outbox_free(NULL);
@@ -118,19 +132,21 @@ static void due_when_large(void **state)
 {
 	struct share_outbox *o = outbox(0);
 
+	assert_true(put(o, 0, 1, 100));
+	assert_int_equal(take_at(o, 0, 1, 100, NULL), 1);
 	assert_true(put_pages(o, 0, 4000, 100));
 	assert_false(put_pages(o, 0, 4000, 100));
 	assert_int_equal(due_at(o, 0, 100), 105);
 	assert_true(put_pages(o, 0, 400, 100));
 	assert_int_equal(due_at(o, 0, 100), 100);
 	assert_false(put(o, 0, 1, 100));	/* into the next one */
-	assert_int_equal(take(o, 0, 1, NULL), 3);
+	assert_int_equal(take_at(o, 0, 2, 100, NULL), 3);
 	assert_int_equal(due_at(o, 0, 100), 105);
-	assert_int_equal(take(o, 0, 2, NULL), 1);
+	assert_int_equal(take_at(o, 0, 3, 100, NULL), 1);
 	/* one that is large in itself */
 	assert_true(put_pages(o, 0, SHARE_PAGES_MAX, 100));
 	assert_int_equal(due_at(o, 0, 100), 100);
-	assert_int_equal(take(o, 0, 3, NULL), 1);
+	assert_int_equal(take(o, 0, 4, NULL), 1);
 	share_outbox_free(o);
 }
 
@@ -355,7 +371,7 @@ static void random_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(due_after_5_ms),
+		cmocka_unit_test(due_at_once_and_5_ms_later),
 		cmocka_unit_test(due_when_large),
 		cmocka_unit_test(due_when_full_of_names),
 		cmocka_unit_test(several_under_way),
