@@ -313,9 +313,12 @@ static enum grown grow_below(struct growth *g, struct node *nd, struct record *u
 {
 	page_key first = g->pages.p[node_end(nd)];
 	uint64_t wanted = *locked;
-	struct node *child = table_find(g->ix, nd->id, first, *locked, &wanted);
+	struct node *child = NULL;
 	uint32_t shard;
 
+	/* a conversation that goes on ends at a node without children */
+	if (atomic_load_explicit(&nd->n_children, memory_order_relaxed) > 0)
+		child = table_find(g->ix, nd->id, first, *locked, &wanted);
 	if (child == NULL && wanted != *locked) {
 		if (!shards_more(g->ix, locked, wanted))
 			return GROW_ON;

@@ -105,12 +105,13 @@ struct node *place_lock(struct index *ix, const struct index_place *at, uint64_t
 bool index_place_same(struct index *ix, struct index_place at)
 {
 	uint64_t locked = shard_bit(ix, at.node);
-	bool same;
+	const struct node *nd;
 
 	shards_lock(ix, locked);
-	same = node_of_place(ix, &at) != NULL;
+	if ((nd = node_of_place(ix, &at)) != NULL)
+		table_prefetch(ix, node_hash(nd));
 	shards_unlock(ix, locked);
-	return same;
+	return nd != NULL;
 }
 
 bool index_place_exists(struct index *ix, struct index_place at)

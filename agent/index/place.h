@@ -33,7 +33,8 @@ bool index_commit_from(struct index *ix, const struct space_key *space, struct i
     const page_key *pages, size_t n, server_id server, msec now, unsigned priority,
     index_claim *claim, struct index_place *end);
 
-/* Return whether the place is known to be the same, by its era. O(1). */
+/* Return whether the place is known to be the same, by its era. Prefetches what a commit of more
+ * pages changes. O(1). */
 bool index_place_same(struct index *ix, struct index_place at);
 
 /* Return whether the node exists and <at> may lie on it or above it. O(1). */

@@ -109,6 +109,12 @@ static bool enter(struct anchors *t, uint64_t hash, const struct index_place *at
 	return was_free;
 }
 
+void anchors_prefetch(const struct anchors *t, const uint64_t *chain, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		__builtin_prefetch(group_of(t, chain[i]), 1);
+}
+
 uint64_t anchors_count(const struct anchors *t)
 {
 	return atomic_load_explicit(&t->n, memory_order_relaxed);

@@ -34,6 +34,9 @@ uint64_t anchors_count(const struct anchors *t);	/* places in use */
 bool anchors_get(
     const struct anchors *t, uint64_t hash, uint32_t depth, struct index_place *at);
 
+/* Prefetch where the places of <n> hashes are. */
+void anchors_prefetch(const struct anchors *t, const uint64_t *chain, uint32_t n);
+
 /* Enter all anchors of a prompt from depth <from> on, a multiple of ANCHOR_EVERY. <from> itself is
  * entered again, because its node is newer now. <chain>: as chain_of() writes it. <end>: where a
  * claim of all its pages ends; does nothing if it is (0, 0). */

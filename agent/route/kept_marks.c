@@ -43,9 +43,22 @@ void kept_marks_free(struct kept_marks *k)
 	mem_free(k);
 }
 
+static struct kept *place_of(const struct kept_marks *k, uint64_t hash)
+{
+	return &k->at[(hash ^ hash >> 32) & k->mask];
+}
+
+void kept_marks_prefetch(const struct kept_marks *k, uint64_t hash)
+{
+	const char *x = (const char *)place_of(k, hash);
+
+	for (unsigned i = 0; i < 3; i++)
+		__builtin_prefetch(x + i * 64, 1);
+}
+
 static struct kept *try_lock(struct kept_marks *k, uint64_t hash)
 {
-	struct kept *x = &k->at[(hash ^ hash >> 32) & k->mask];
+	struct kept *x = place_of(k, hash);
 
 	return atomic_exchange_explicit(&x->locked, 1, memory_order_acquire) == 0 ? x : NULL;
 }

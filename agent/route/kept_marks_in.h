@@ -21,6 +21,9 @@ void kept_marks_free(struct kept_marks *k);		/* <k> may be NULL */
 void kept_marks_put(
     struct kept_marks *k, uint64_t hash, uint32_t depth, const struct marks *m);
 
+/* Prefetch the beginning of those of <hash>. */
+void kept_marks_prefetch(const struct kept_marks *k, uint64_t hash);
+
 /* Set the keys and the number of <m>. Its depths must be set: marks_depths(). Returns false if
  * they are not kept; <m> is then undefined. */
 bool kept_marks_get(struct kept_marks *k, uint64_t hash, struct marks *m);

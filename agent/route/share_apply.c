@@ -244,7 +244,10 @@ static void apply_placed(
 	struct settling st;
 	struct whole w;
 	server_id to = SERVER_NONE;
+	bool early;
 
+	seen_prefetch(r->sharing, p->uid);
+	share_prefetch_pages(r->sharing, p);
 	settling_init(&st);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	if (pool_options_of(&r->opts, p->at.pool)->mode == MODE_OFF) {
@@ -254,12 +257,13 @@ static void apply_placed(
 	share_take_placed(r, p, &w);
 	pthread_mutex_lock(&r->lock);
 	to = enter_placed(r, from, p, &w, &pending, &st, now);
+	early = to != SERVER_NONE && early_has(r->sharing, p->uid);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, now);
 	if (to != SERVER_NONE && w.n > 0)
 		commit_placed(r, p, &w, to, &pending, now);
 	pthread_rwlock_unlock(&r->opts_lock);
-	if (to != SERVER_NONE)
+	if (early)
 		learn_early(r, p->uid, now);
 }
 

@@ -62,9 +62,12 @@ struct early {
 	char server[SERVER_NAME_MAX + 1];
 };
 
+/* Prefetch what the functions below read of <uid>. Without the lock. */
+void seen_prefetch(const struct sharing *sh, uint64_t uid);
 void seen_put(struct sharing *sh, uint64_t uid, enum share_seen state);
 enum share_seen seen_find(const struct sharing *sh, uint64_t uid);
 void early_put(struct sharing *sh, uint64_t uid, const struct fact *f, msec now);
+bool early_has(const struct sharing *sh, uint64_t uid);
 /* Return the fact of <uid>, which is forgotten by the next early_put(); NULL if there is none. */
 const struct early *early_take(struct sharing *sh, uint64_t uid, msec now);
 

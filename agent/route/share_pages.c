@@ -66,6 +66,8 @@ static void go_on(struct route *r, const struct whole *w, const struct share_anc
 
 	marks_go_on(&sh->marks, w->anchor, a->depth > 0 ? a->hash : chain_start(&r->key, w->space.h),
 	    sh->pages, w->n, sh->chain + w->anchor / ANCHOR_EVERY);
+	anchors_prefetch(sh->anchors, sh->chain + w->anchor / ANCHOR_EVERY,
+	    w->n / ANCHOR_EVERY - w->anchor / ANCHOR_EVERY);
 	count_add_any(&sh->n.pages_applied, w->n - w->anchor);
 }
 
@@ -84,6 +86,14 @@ void share_take_pages(struct route *r, const struct share_space *space,
 		sh->marks.n = 0;
 		unplaced(sh);
 	}
+}
+
+void share_prefetch_pages(const struct sharing *sh, const struct share_placed *p)
+{
+	if (p->anchor.depth == 0)
+		return;
+	anchors_prefetch(sh->anchors, &p->anchor.hash, 1);
+	kept_marks_prefetch(sh->kept, p->anchor.hash);
 }
 
 void share_take_placed(struct route *r, const struct share_placed *p, struct whole *w)

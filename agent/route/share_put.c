@@ -98,6 +98,9 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 			.n_tail = j->end.n_tail,
 		},
 	};
+	if (chain != NULL)
+		anchors_prefetch(sh->anchors, chain + anchor.depth / ANCHOR_EVERY,
+		    (n - anchor.depth) / ANCHOR_EVERY);
 	count_add_any(&sh->n.pages_put, p->n);
 	count_add_any(&sh->n.pages_skipped, anchor.depth);
 	put(sh, share_part(sh, j->rq.space.h[0]), &e);

@@ -8,6 +8,12 @@
 
 #define EARLY_MS	60000	/* an entry of a sibling comes within milliseconds */
 
+void seen_prefetch(const struct sharing *sh, uint64_t uid)
+{
+	__builtin_prefetch(&sh->seen[uid % (SEEN_PLACES / SEEN_WAYS) * SEEN_WAYS], 1);
+	__builtin_prefetch(&sh->early[uid % EARLY_PLACES].uid);
+}
+
 static struct seen_place *group_of(struct sharing *sh, uint64_t uid)
 {
 	return &sh->seen[uid % (SEEN_PLACES / SEEN_WAYS) * SEEN_WAYS];
@@ -52,6 +58,11 @@ void early_put(struct sharing *sh, uint64_t uid, const struct fact *f, msec now)
 	e->fact.server = span_of(e->server, n);
 	e->fact.lacks = NULL;
 	e->fact.line = false;
+}
+
+bool early_has(const struct sharing *sh, uint64_t uid)
+{
+	return sh->early[uid % EARLY_PLACES].uid == uid;
 }
 
 const struct early *early_take(struct sharing *sh, uint64_t uid, msec now)

@@ -166,6 +166,7 @@ void share_take_pages(struct route *r, const struct share_space *space,
 
 /* Do the same, but collect no pages before the anchor if that is not needed. */
 void share_take_placed(struct route *r, const struct share_placed *p, struct whole *w);
+void share_prefetch_pages(const struct sharing *sh, const struct share_placed *p);	/* for it */
 
 /* Commit the pages. Returns 0, and sets <end> to (0, 0), if there is no claim. */
 index_claim share_commit(struct route *r, const struct whole *w, const struct share_anchor *a,
