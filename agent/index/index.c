@@ -169,7 +169,7 @@ static void know_tenant(struct index *ix, uint32_t tenant)
 /* Grow the claim to its end from where <is> has left it. A path may have as many nodes as pages, so
  * their number is not bounded. Instead the commit is refused if other threads change the tree
  * STILL_MAX times in a row before the claim gains a page. */
-static bool grow_on_to_end(struct growth *g, enum grown is, uint32_t *work)
+static inline bool grow_on_to_end(struct growth *g, enum grown is, uint32_t *work)
 {
 	uint32_t still = 0, n_full = 0, depth;
 
@@ -199,7 +199,7 @@ struct commit {
 };
 
 /* Take a claim. Returns false if the commit is refused. */
-static bool commit_begin(struct growth *g, struct commit *c)
+static inline bool commit_begin(struct growth *g, struct commit *c)
 {
 	struct index *ix = g->ix;
 
@@ -221,7 +221,7 @@ static bool commit_begin(struct growth *g, struct commit *c)
 }
 
 /* Open the claim. <grown>: it is at its end. */
-static index_claim commit_end(
+static inline index_claim commit_end(
     struct growth *g, struct commit *c, bool grown, struct index_place *end)
 {
 	struct index *ix = g->ix;
