@@ -5,7 +5,8 @@
  * an outbox), and as batches through an inbox to a sibling. The three alternate, and of each
  * request the fastest of PASSES passes counts, because the machine may be shared. Under callgrind
  * with PASSES=1, apply_placed and share_placed can be compared with route_decide by instructions.
- * WORKLOAD=0 runs only the first workload.
+ * WORKLOAD=0 runs only the first workload. BATCH=10: each batch has all entries of ten requests, as
+ * with much load; then apply_ns is of decisions and facts.
  *
  * Lines: bench share_route turns=BYTES alone_ns= with_ns= send_percent= apply_ns= apply_percent=
  * learn_ns= and so on, a request; bytes= of its batches. */
@@ -21,6 +22,7 @@
 #include "agent/share/outbox.h"
 
 #define PASSES		(getenv("PASSES") != NULL ? (unsigned)atoi(getenv("PASSES")) : 7)
+#define BATCH		(getenv("BATCH") != NULL ? (unsigned)atoi(getenv("BATCH")) : 1)
 #define TALKS		12	/* conversations at a time */
 #define LOAD		"lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s5=1,0,0,1;s6=1,0,0,1"
 
@@ -164,6 +166,7 @@ static uint64_t pass(const struct workload *wl, struct times *t)
 {
 	struct route *alone = make_route(false, 0), *with = make_route(true, 1);
 	struct route_scratch *s = must(route_scratch_new(alone)), *s2 = must(route_scratch_new(with));
+	unsigned batch = BATCH;
 	uint64_t bytes = 0;
 	char uid[32];
 
@@ -179,9 +182,13 @@ static uint64_t pass(const struct workload *wl, struct times *t)
 		decide(alone, s, id, n, &a, &t[i].alone[DECIDE]);
 		learn(alone, id, a.server, &t[i].alone[LEARN]);
 		decide(with, s2, id, n, &a, &t[i].with[DECIDE]);
-		bytes += pass_on(&t[i].with[APPLY]);
+		if (batch == 1)
+			bytes += pass_on(&t[i].with[APPLY]);
 		learn(with, id, a.server, &t[i].with[LEARN]);
-		bytes += pass_on(&t[i].with[APPLY_FACT]);
+		if (batch == 1)
+			bytes += pass_on(&t[i].with[APPLY_FACT]);
+		else if (i % batch == batch - 1)
+			bytes += pass_on(&t[i].with[APPLY]);
 	}
 	route_scratch_free(s);
 	route_scratch_free(s2);
