@@ -412,10 +412,14 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 	return (uint64_t)(CAPACITY_LEAST * exp2(mean));
 }
 
-uint64_t capacity_recall(struct capacity *c, uint64_t tokens)
+uint64_t capacity_bounded(uint64_t tokens)
 {
 	double least = size_at(0), most = size_at(CAPACITY_SIZES - 1), size = (double)tokens;
 
-	c->recalled = (uint64_t)(size < least ? least : size > most ? most : size);
-	return c->recalled;
+	return (uint64_t)(size < least ? least : size > most ? most : size);
+}
+
+uint64_t capacity_recall(struct capacity *c, uint64_t tokens)
+{
+	return c->recalled = capacity_bounded(tokens);
 }

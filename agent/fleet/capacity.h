@@ -13,8 +13,11 @@
  *      oldest run  [ 9k ][ 16k ][ 3k ][ 17k ][ 8k ]  newest    distance of the 9k: all to its right
  *
  * Only a request with little work waiting before it is evidence, one at a time. Distances cover the
- * prompts of this agent only. If others send to the same server, the result is this agent's share
- * of its cache. Not locked: the owner locks. */
+ * prompts that this agent knows of: its own, and those that siblings tell. If others send to the
+ * same server, or if entries of siblings are lost, distances are too short and so is the result:
+ * this agent's share of the cache. Thus of several agents' results the largest is the best
+ * (route/share_learned.c), as long as its agent lives and repeats it: an agent that sees an engine
+ * restart with less takes its own result back. Not locked: the owner locks. */
 #ifndef KVROUTE_FLEET_CAPACITY_H
 #define KVROUTE_FLEET_CAPACITY_H
 
@@ -131,8 +134,10 @@ void capacity_forget(struct capacity *c, uint64_t uid);
  * one. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess);
 
-/* Use an estimate from a snapshot in place of a guess. <tokens> may be any number; returns it
- * within the sizes that are compared. */
+/* Return <tokens>, which may be any number, within the sizes that are compared. */
+uint64_t capacity_bounded(uint64_t tokens);
+
+/* Use an estimate from a snapshot, or of another agent, in place of a guess. Returns it bounded. */
 uint64_t capacity_recall(struct capacity *c, uint64_t tokens);
 
 #endif

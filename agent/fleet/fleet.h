@@ -88,7 +88,13 @@ struct server {
 	uint32_t source;		/* number + 1 of its KV cache events; 0: none. For the owner */
 	msec stores_due;		/* a request with new blocks was sent then; 0: none. For the owner */
 	struct capacity capacity;
-	uint64_t inferred;		/* cache tokens inferred from <capacity>; 0: unknown */
+	uint64_t inferred;		/* cache tokens inferred: the larger of the two; 0: unknown */
+	uint64_t inferred_here;		/* from <capacity>; 0: no evidence */
+	/* by another agent, which said so then; 0: none. For the owner */
+	uint64_t inferred_there, inferred_by;
+	msec inferred_at;
+	uint64_t inferred_told;		/* <inferred_here> as told to other agents, then */
+	msec learned_told;
 };
 
 /* Kinds of facts that a pool gets; each includes those before it. */

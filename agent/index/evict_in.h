@@ -17,6 +17,23 @@ bool make_space(struct index *ix, uint32_t tenant, uint32_t *work);
 void keep_capacity(struct index *ix, server_id s, uint32_t *work);
 void keep_reserve(struct index *ix, uint32_t *work);
 
+/* The horizon of a server: pages used until that tick are evicted, or will be. A capacity moves it
+ * on, of servers that evict by time; another agent may tell a later one. */
+void horizon_raise(struct index *ix, server_id s, uint32_t tick);
+
+static inline bool is_evicted(const struct index *ix, server_id s, uint32_t used)
+{
+	uint64_t h = atomic_load_explicit(&ix->servers[s].evicted, memory_order_relaxed);
+
+	return h != 0 && !tick_before((uint32_t)h, used);
+}
+
+/* Return whether <room> more, last used at <tick>, would be evicted at once. */
+bool evicted_at_once(struct index *ix, server_id s, uint64_t room, uint32_t tick);
+
+/* Set <tick> to that of the oldest output. Returns false if there is none. */
+bool output_oldest(struct index *ix, server_id s, uint32_t *tick);
+
 /* Take up to <most> room from the output of <s>, if it is evicted before the record of tick <used>
  * (<is_record>: there is one). Returns false if it is not, and takes nothing. */
 bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, uint64_t most);

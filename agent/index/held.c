@@ -5,7 +5,7 @@
  * path above (snapshot_write.c). The memory is fixed; the hash of a node that is forgotten is
  * computed again. */
 #include "agent/base/chain.h"
-#include "agent/index/claim_in.h"
+#include "agent/index/evict_in.h"
 #include "agent/index/held.h"
 
 #define LOOKS		64u	/* numbers read under one lock */
@@ -132,6 +132,7 @@ static uint32_t holders_of(struct held_walk *w, const struct node *nd, msec now,
 		*most = r->held > *most ? r->held : *most;
 		w->holders[k++] = (struct holder){
 			.server = r->server, .pages = r->held, .hits = r->hits, .priority = r->priority,
+			.end = r->n_children == 0,
 			.unused_ms = tick_before(r->used, tick) ? (msec)(tick - r->used) * 16 : 0,
 		};
 	}
@@ -244,9 +245,12 @@ bool held_walk(struct held_walk *w, uint32_t nodes, msec now,
 
 /* ---- hold more ---- */
 
-bool index_hold(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
-    server_id server, const struct held_use *use, msec now, struct index_place *end)
+enum index_held index_hold(struct index *ix, const struct space_key *space, const page_key *pages,
+    size_t n, uint32_t had, server_id server, const struct held_use *use, msec now,
+    struct index_place *end)
 {
+	uint32_t work = EVICT_MAX;
+	uint64_t room = (uint64_t)(n > had ? n - had : 0) * space_page_room(space);
 	const struct held_end h = {
 		.space = *space,
 		.server = server,
@@ -256,6 +260,15 @@ bool index_hold(struct index *ix, const struct space_key *space, const page_key 
 	};
 
 	*end = (struct index_place){ 0 };
-	return server < SERVERS_MAX && space->tenant < TENANTS_MAX &&
-	    commit_held(ix, pages, n, &h, end);
+	if (server >= SERVERS_MAX || space->tenant >= TENANTS_MAX)
+		return HELD_NO_ROOM;
+	if (evicted_at_once(ix, server, room, h.tick))
+		return by_time(order_of(ix, server)) ? HELD_TOO_OLD : HELD_NO_ROOM;
+	if (!commit_held(ix, pages, n, &h, end))
+		return HELD_NO_ROOM;
+	keep_capacity(ix, server, &work);
+	if (!is_evicted(ix, server, h.tick))
+		return HELD_DONE;
+	*end = (struct index_place){ 0 };
+	return HELD_TOO_OLD;
 }

@@ -26,6 +26,7 @@ struct holder {
 	server_id server;
 	uint16_t pages;			/* it holds so many of the run */
 	uint8_t hits, priority;
+	bool end;			/* it holds or claims nothing below these pages */
 	msec unused_ms;			/* since its last use */
 };
 
@@ -41,13 +42,44 @@ size_t held_walk_bytes(void);
 bool held_walk(struct held_walk *w, uint32_t nodes, msec now,
     void (*fn)(void *arg, const struct held_run *run), void *arg);
 
+/* ---- what a full server does not hold --------------------------------------------------------
+ *
+ *	used:   long ago ---- evicted ----]|[---- held, as far as known ---- now
+ *	                              horizon
+ *
+ * A server with a capacity that evicts by time (INDEX_LRU, INDEX_FIFO) has a horizon, once it has
+ * evicted: pages used until then are gone. Agents of a fleet that tell each other their horizons,
+ * and keep nothing before the latest, hold the same in the end, however each came to evict: the
+ * horizon only moves on, what is used after it is held by all, and nothing before it by any. A
+ * larger capacity forgets it. A server with another order has none, because there a page that was
+ * used just now may go first. */
+
+/* Return the time since the horizon; -1: there is none. */
+msec index_evicted_ago(struct index *ix, server_id server, msec now);
+
+/* Move the horizon to <unused_ms> ago, if it is before that (-1: leave it). Evict <work> records
+ * used until then. Pages of claims stay. Returns true if there is more to evict. Does nothing for a
+ * server without a capacity, or with another order. */
+bool index_evict_unused(
+    struct index *ix, server_id server, msec unused_ms, msec now, uint32_t work);
+
+/* Evict the record at whose end a walk saw <at>, if it was used until the horizon. */
+void index_evict_at(struct index *ix, server_id server, struct index_place at);
+
 /* Let <server> hold <n> pages that it has not used for <unused_ms>, and write to <end> where they
- * end. Returns false if there is no room without an eviction, or if it is leaving. */
+ * end. <had>: the number of them that it holds already. If the server is full, older pages of it
+ * are evicted, EVICT_MAX records at most; but these are refused if they are the oldest. */
+enum index_held {
+	HELD_DONE,
+	HELD_TOO_OLD,		/* evicted before, or at once for want of room */
+	HELD_NO_ROOM,		/* of bytes, or in a server without horizon; or it is leaving */
+};
 struct held_use {
 	uint8_t hits, priority;
 	msec unused_ms;
 };
-bool index_hold(struct index *ix, const struct space_key *space, const page_key *pages, size_t n,
-    server_id server, const struct held_use *use, msec now, struct index_place *end);
+enum index_held index_hold(struct index *ix, const struct space_key *space, const page_key *pages,
+    size_t n, uint32_t had, server_id server, const struct held_use *use, msec now,
+    struct index_place *end);
 
 #endif

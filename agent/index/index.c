@@ -318,8 +318,13 @@ bool commit_held(struct index *ix, const page_key *pages, size_t n, const struct
 
 void index_set_capacity(struct index *ix, server_id server, uint64_t room)
 {
-	if (server < SERVERS_MAX)
-		atomic_store(&ix->servers[server].capacity, room);
+	uint64_t was;
+
+	if (server >= SERVERS_MAX)
+		return;
+	was = atomic_exchange(&ix->servers[server].capacity, room);
+	if (room == 0 || (room > was && room - was > was / 16))
+		atomic_store(&ix->servers[server].evicted, 0);
 }
 
 uint64_t index_server_capacity(struct index *ix, server_id server)

@@ -117,6 +117,20 @@ bool output_cut(struct index *ix, server_id s, bool is_record, uint32_t used, ui
 	return goes;
 }
 
+bool output_oldest(struct index *ix, server_id s, uint32_t *tick)
+{
+	struct output *o = &ix->outputs[s];
+	bool any;
+
+	if (index_server_output(ix, s) == 0)
+		return false;
+	small_lock(&o->locked);
+	if ((any = o->n > 0))
+		*tick = bucket_at(o, 0)->tick;
+	small_unlock(&o->locked);
+	return any;
+}
+
 /* Returns the number of the bucket that has the output of <tick>; o->n: none. */
 static uint32_t bucket_of_tick(struct output *o, uint32_t tick)
 {

@@ -12,6 +12,7 @@
 #include "agent/index/tree_in.h"
 
 #define LOOKS	64u	/* records passed from each end to find the place of one */
+#define LOOKS_RECALLED	1024u	/* the same, if its tick is an old one that was told */
 
 arena_ref record_ref(const struct index *ix, const struct record *r)
 {
@@ -174,12 +175,12 @@ static arena_ref find_place(
     struct index *ix, const struct ends *e, const struct record *r, unsigned list)
 {
 	arena_ref lo = e->first, hi = e->last, after = 0;
+	unsigned looks = r->recalled ? LOOKS_RECALLED : LOOKS, i;
 	const struct record *x, *y;
-	unsigned i;
 
 	if (hi == 0 || !tick_before(r->used, ((struct record *)at(ix, hi))->used))
 		return hi;
-	for (i = 0; i < LOOKS; i++) {
+	for (i = 0; i < looks; i++) {
 		x = at(ix, lo);
 		if (tick_before(r->used, x->used))
 			return after;
@@ -261,6 +262,7 @@ void record_list(struct index *ix, struct record *r)
 		not_after(ix, r, by_age);
 	}
 	list_add(ix, by_order, r, BY_ORDER, first);
+	r->recalled = 0;		/* the order of bytes need not be as exact */
 	list_add(ix, by_age, r, BY_AGE, first);
 	publish_first(ix, sh, r->server);
 }
@@ -277,8 +279,8 @@ void record_unlist(struct index *ix, struct record *r)
 	publish_first(ix, sh, r->server);
 }
 
-/* The record is on the path to an end with <hits> in a snapshot. The most recently used end comes
- * first. Each hit of an end was a hit of every record above it. */
+/* The record is on the path to an end with <hits> in a snapshot, or of another agent. Each hit of
+ * an end was a hit of every record above it. */
 void record_recall(
     struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority)
 {
@@ -286,7 +288,8 @@ void record_recall(
 
 	record_unlist(ix, r);		/* the claim that grows onto it lists it */
 	r->priority = priority > r->priority ? priority : r->priority;
-	if (r->hits == 0 || by_entry(o))
+	r->recalled = 1;
+	if (r->hits == 0 || by_entry(o) || tick_before(r->used, tick))
 		r->used = tick;
 	r->hits = r->hits < UINT8_MAX - hits ? (uint8_t)(r->hits + hits) : UINT8_MAX;
 }

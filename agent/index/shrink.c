@@ -8,7 +8,7 @@
  * objects, there may be no room for the copy. Such a node takes more bytes than it needs and is
  * correct otherwise. It is put into a list and tried again when its shard has made room, and at
  * each tick. */
-#include "agent/index/claim_in.h"
+#include "agent/index/evict_in.h"
 
 #define SLACK_TRIES	16u	/* nodes tried in one call */
 
@@ -168,7 +168,7 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct
 
 	if ((r = lock_record(ix, id, server, &nd, &parent, &locked)) == NULL)
 		return 0;
-	if (!r->listed) {
+	if (!r->listed || (c->old_only && !is_evicted(ix, server, r->used))) {
 		shards_unlock(ix, locked);
 		return 0;
 	}

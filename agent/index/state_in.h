@@ -91,6 +91,7 @@ struct record {
 	uint16_t held;			/* of these, confirmed */
 	uint8_t hits;
 	uint8_t priority : 5, listed : 1;
+	uint8_t recalled : 1;		/* search longer for its place in the lists */
 	uint32_t n_children;		/* records of the server on children of the node */
 	uint32_t claims;		/* deepest stop of claims on it; 0: none */
 	uint32_t used;			/* tick */
@@ -208,9 +209,12 @@ struct server {
 	_Atomic uint64_t capacity;
 	_Atomic uint32_t leaving, drops;
 	_Atomic uint64_t output;	/* room of its generated tokens */
+	_Atomic uint64_t evicted;	/* EVICTED_ANY | tick: pages used until then are gone; 0: none */
 	_Atomic uint8_t order;		/* enum index_order; constant while the server has records */
 	uint32_t oldest_claim, newest_claim;	/* open ones; guarded by its group */
 };
+
+#define EVICTED_ANY	((uint64_t)1 << 32)
 
 #define OUTPUT_BUCKETS	64u
 
@@ -331,6 +335,12 @@ static inline bool last_goes(enum index_order o)
 static inline bool by_entry(enum index_order o)
 {
 	return o == INDEX_FIFO || o == INDEX_FILO;
+}
+
+/* Return whether the oldest page of a server with this order is evicted first. */
+static inline bool by_time(enum index_order o)
+{
+	return o == INDEX_LRU || o == INDEX_FIFO;
 }
 
 static inline uint32_t tick_of(msec now)

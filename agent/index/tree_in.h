@@ -146,6 +146,7 @@ struct cut {
 	uint32_t pages;		/* at most */
 	uint64_t room;		/* no more pages than free so much */
 	bool evicted;		/* count them as evicted */
+	bool old_only;		/* only if they were used until the server's horizon (evict_in.h) */
 };
 
 /* Cut pages from the end of a record, if it is in the lists. Returns the work done. */

@@ -233,6 +233,8 @@ bool server_take_load(struct route *r, struct server *s, const struct engine_loa
 void room_server_added(struct route *r, const struct server *s);
 void room_pool_changed(struct route *r, const struct pool *p);
 void room_server_changed(struct route *r, const struct server *s);
+/* What is inferred of <s>, here or by a sibling, may have changed. */
+void room_inferred(struct route *r, struct server *s);
 /* There is more evidence of how large the cache of <s> is, and so those of others of its pool. */
 void room_infer(struct route *r, struct server *s);
 void room_options_changed(struct route *r);

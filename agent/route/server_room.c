@@ -103,15 +103,25 @@ void room_server_changed(struct route *r, const struct server *s)
 	tell_server(r, s);
 }
 
+/* Of two agents' results the larger one is used (fleet/capacity.h). */
+void room_inferred(struct route *r, struct server *s)
+{
+	uint64_t was = s->inferred;
+
+	s->inferred = s->inferred_here > s->inferred_there ? s->inferred_here : s->inferred_there;
+	if (s->inferred != was)
+		tell_server(r, s);
+}
+
 static void infer_capacity(struct route *r, struct server *s)
 {
 	uint64_t now = capacity_estimate(&s->capacity, &s->pool->capacity, s->pool->opts->capacity_guess);
-	uint64_t was = s->inferred;
+	uint64_t was = s->inferred_here;
 
 	if (now == 0 || (now > was ? now - was : was - now) <= was / 16)
 		return;
-	s->inferred = now;
-	tell_server(r, s);
+	s->inferred_here = now;
+	room_inferred(r, s);
 }
 
 void room_infer(struct route *r, struct server *s)

@@ -8,15 +8,22 @@
  *   PLACED      opens an entry in the ledger, and the server claims the pages
  *   FACT        moves, answers or closes that entry, as route_learn() does
  *   TAKEN_BACK  removes it
- *   HELD        the server holds the pages, if there is room without an eviction
+ *   HELD        the server holds the pages, as old as they are: older ones are evicted for them
  *   CLEARED     the server holds nothing; or it is gone
- *   SERVER      rates and size of a cache, where there is no evidence here
+ *   SERVER      rates, where there is no evidence here; of sizes of a cache the largest is used
  *   HEAD        into the memory of heads
  *   DIGEST, ENDS, WANT    find the pages that one agent knows a server to hold and another does not
  *
  * Entries may come late, twice, in another order, or not at all. A request counts once whatever
  * comes first: its entry here, a log line here, or the fact of a sibling. What got lost is found by
  * digests. Values of a sibling are bounded as those of HAProxy are, and never trusted further.
+ *
+ * After digests all agents hold the same, also of servers that are full: the newest pages. A full
+ * server has a horizon, the time until which it has evicted (index/held.h). Agents tell theirs and
+ * evict up to the latest, so pages before it are neither held by one, nor asked for, nor compared.
+ * Pages that would be the oldest of a full server are refused, and the horizon moves behind them.
+ * Capacities of agents should be the same, because the smallest decides. Servers that evict in
+ * another order than by time (lfu, mru, filo, priority) have no horizon: agents may differ there.
  *
  * Without route_share() none of this costs anything but the test of a pointer. */
 #ifndef KVROUTE_ROUTE_SHARE_H
@@ -50,8 +57,9 @@ void route_share_apply(
  * be called again until it returns false. */
 bool route_share_gone(struct route *r, share_agent agent, msec now);
 
-/* Do a slice of what is due: digests, ends, pages that siblings lack. Some ten microseconds.
- * Returns true if there is more to do at once; else to be called about ten times a second. */
+/* Do a slice of what is due: digests, ends, pages that siblings lack. Some ten microseconds, and
+ * more only for the pages of a prompt that is longer than some thousand. Returns true if there is
+ * more to do at once; else to be called about ten times a second. */
 bool route_share_work(struct route *r, msec now);
 
 /* Entries may have been lost: compare digests soon. */
@@ -78,7 +86,8 @@ struct route_share_stats {
 	uint64_t rounds;	/* digests made of all servers */
 	uint64_t parts_differing;	/* parts of servers that differed in the last digest of any sibling */
 	uint64_t ends_lacked;	/* ends of siblings' prefixes that were not known here */
-	uint64_t held_put, held_applied, held_refused;	/* prefixes sent again; applied; without room */
+	/* prefixes sent again; applied; too old for a full server, or without room */
+	uint64_t held_put, held_applied, held_refused;
 	uint64_t anchors;	/* places known now */
 };
 

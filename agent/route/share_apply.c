@@ -350,33 +350,6 @@ static void note_cleared(struct route *r, const struct share_server *at, msec ag
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Own evidence is better. */
-static void take_learned(struct route *r, const struct share_learned *l, msec now)
-{
-	server_id id = sync_server(r, &l->at, now);
-	struct rate_kept own, take;
-	struct server *s;
-
-	if (id == SERVER_NONE)
-		return;
-	pthread_rwlock_rdlock(&r->opts_lock);
-	pthread_mutex_lock(&r->lock);
-	if ((s = r->fleet.by_id[id]) != NULL) {
-		own = rate_keep(&s->rate, now);
-		take = (struct rate_kept){
-			own.first == 0 ? l->slowness_first : 0, own.headers == 0 ? l->slowness_headers : 0,
-		};
-		if (take.first != 0 || take.headers != 0)
-			rate_recall(&s->rate, take, now);
-		if (s->inferred == 0 && l->capacity_tokens > 0) {
-			s->inferred = capacity_recall(&s->capacity, l->capacity_tokens);
-			room_server_changed(r, s);
-		}
-	}
-	pthread_mutex_unlock(&r->lock);
-	pthread_rwlock_unlock(&r->opts_lock);
-}
-
 void route_share_apply(struct route *r, share_agent from, const struct share_entry *e, msec now)
 {
 	struct sharing *sh = r->sharing;
@@ -402,7 +375,7 @@ void route_share_apply(struct route *r, share_agent from, const struct share_ent
 			note_cleared(r, &e->u.cleared.at, e->u.cleared.ago_ms, now);
 		break;
 	case SHARE_SERVER:
-		take_learned(r, &e->u.server, now);
+		share_take_learned(r, from, &e->u.server, now);
 		break;
 	case SHARE_DIGEST:
 		note_cleared(r, &e->u.digest.at, e->u.digest.cleared_ago_ms, now);

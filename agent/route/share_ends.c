@@ -7,10 +7,10 @@
  *
  * In WANT each end is followed by the nearest of its points whose pages are known there, or by an
  * entry of depth 0. */
-#include <stdlib.h>
-
-#include "agent/base/mem.h"
 #include "agent/route/share_sync_in.h"
+
+#define PAGES_A_SLICE	2048u	/* read or looked up */
+#define PAGES_OF_ONE	64u	/* the rest of the work for one end counts as so many */
 
 /* ---- sets of ends -------------------------------------------------------------------------- */
 
@@ -42,12 +42,12 @@ static void seek_link(struct seek *s, uint32_t number)
 }
 
 /* What is in it already, or finds no room, is left out: it comes again with the next round. */
-static void seek_add(struct seek *s, const struct sought *x, uint64_t parts)
+static void seek_add(struct seek *s, const struct sought *x)
 {
 	if (s->n == SOUGHT_MAX || seek_find(s, x->hash, x->server) != NULL)
 		return;
 	s->of[s->n] = *x;
-	s->parts[x->server] |= parts;
+	s->parts[x->server] |= (uint64_t)1 << x->hash % SPACE_PARTS;
 	seek_link(s, s->n++);
 }
 
@@ -70,13 +70,13 @@ void seek_drop(struct seek *s, uint64_t pass)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-static void look_up(
-    struct seek *s, const struct held_run *run, const struct holder *h, uint32_t part)
+static void look_up(struct seek *s, const struct held_run *run, const struct holder *h)
 {
-	if (!(s->parts[h->server] >> part & 1))
-		return;
-	for (uint32_t k = 0; k < h->pages; k++) {
-		struct sought *x = seek_find(s, run->hashes[k], h->server);
+	uint64_t parts = s->parts[h->server];
+
+	for (uint32_t k = 0; k < h->pages && parts != 0; k++) {
+		struct sought *x = parts >> run->hashes[k] % SPACE_PARTS & 1 ?
+		    seek_find(s, run->hashes[k], h->server) : NULL;
 
 		if (x == NULL)
 			continue;
@@ -86,47 +86,57 @@ static void look_up(
 	}
 }
 
-void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, uint32_t part)
+static bool tail_before(const struct tail *x, const struct tail *y)
 {
-	look_up(&y->lack, run, h, part);
-	look_up(&y->want, run, h, part);
-	if (!(y->cells[h->server] >> part & 1))
-		return;
-	if (y->n_tails == TAILS_MAX) {
-		y->crowded = true;
-		return;
+	if (x->server != y->server)
+		return x->server < y->server;
+	return x->part != y->part ? x->part < y->part : x->end < y->end;
+}
+
+/* Add to the heap. */
+static void tail_push(struct sync *y, const struct tail *t)
+{
+	uint32_t i = y->n_tails++, up;
+
+	for (; i > 0 && tail_before(t, &y->tails[up = (i - 1) / 2]); i = up)
+		y->tails[i] = y->tails[up];
+	y->tails[i] = *t;
+}
+
+/* Take the first one of the heap, which is not empty. */
+static struct tail tail_pop(struct sync *y)
+{
+	struct tail first = y->tails[0], last = y->tails[--y->n_tails];
+	uint32_t i = 0, down;
+
+	while ((down = 2 * i + 1) < y->n_tails) {
+		if (down + 1 < y->n_tails && tail_before(&y->tails[down + 1], &y->tails[down]))
+			down++;
+		if (!tail_before(&y->tails[down], &last))
+			break;
+		y->tails[i] = y->tails[down];
+		i = down;
 	}
-	y->tails[y->n_tails++] = (struct tail){
-		.server = h->server, .part = part, .before = run->before,
-		.end = run->hashes[h->pages - 1],
-		.at = { run->end.node, run->start + h->pages, 0 },
-	};
+	y->tails[i] = last;
+	return first;
+}
+
+void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, bool compared)
+{
+	uint64_t end = run->hashes[h->pages - 1];
+	uint32_t part = end % SPACE_PARTS;
+
+	look_up(&y->lack, run, h);
+	look_up(&y->want, run, h);
+	if (!compared || !(y->cells[h->server] >> part & 1))
+		return;
+	y->crowded |= y->n_tails == TAILS_MAX;
+	if (!y->crowded)
+		tail_push(y, &(struct tail){ h->server, part, end,
+			{ run->end.node, run->start + h->pages, 0 } });
 }
 
 /* ---- ENDS ---------------------------------------------------------------------------------- */
-
-static int tail_order(const void *a, const void *b)
-{
-	const struct tail *x = a, *y = b;
-
-	if (x->server != y->server)
-		return (int)x->server - (int)y->server;
-	if (x->part != y->part)
-		return (int)x->part - (int)y->part;
-	return (x->end > y->end) - (x->end < y->end);
-}
-
-void ends_sort(struct sync *y)
-{
-	qsort(y->tails, y->n_tails, sizeof(*y->tails), tail_order);
-}
-
-static int hash_order(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
 
 /* Collect all pages of <at> in sh->pages and their hashes in sh->chain. Returns the last hash; 0 if
  * the place is gone. */
@@ -159,83 +169,74 @@ static uint32_t write_end(struct route *r, const struct tail *t, struct share_an
 	return n;
 }
 
-static void put_ends(
-    struct route *r, const struct server_names *names, uint32_t part, server_id id, uint32_t n)
+/* Put the ends collected for part <part> of <id>. */
+static void put_ends(struct route *r, const struct server_names *names, uint32_t part, server_id id,
+    msec now)
 {
 	struct sync *y = r->sharing->sync;
 	struct share_entry e = { .kind = SHARE_ENDS, .u.ends = {
-		.at = names_at(names), .part = part, .ends = y->ends, .n = n, .to = y->ends_to[id],
+		.at = names_at(names), .part = part, .ends = y->ends, .n = y->n_ends, .to = y->ends_to[id],
+		.evicted_ago_ms = index_evicted_ago(r->index, id, now),
 	} };
 
-	sync_put(r, names->hash, &e, 32 + n * 10);
+	sync_put(r, names->hash, &e, 32 + y->n_ends * 10);
+	y->n_ends = 0;
 }
 
-/* Put the ends of part <part> of <id>: the tails [from, to). An end that another tail continues is
- * none. */
-static void put_cell(
-    struct route *r, server_id id, uint32_t part, uint32_t from, uint32_t to)
+static bool has_tail(const struct sync *y, server_id id, uint32_t part)
+{
+	return y->n_tails > 0 && y->tails[0].server == id && y->tails[0].part == part;
+}
+
+/* Put some ends of part <part> of <id>. Returns true at their end. */
+static bool put_cell(struct route *r, server_id id, uint32_t part, msec now)
 {
 	struct sync *y = r->sharing->sync;
 	struct server_names names;
-	uint32_t n = 0;
+	bool named = sync_names(r, id, &names);
 
-	if (!sync_names(r, id, &names))
-		return;
-	for (uint32_t i = from; i < to; i++)
-		y->befores[i - from] = y->tails[i].before;
-	qsort(y->befores, to - from, sizeof(*y->befores), hash_order);
-	for (uint32_t i = from; i < to; i++) {
-		if (bsearch(&y->tails[i].end, y->befores, to - from, sizeof(*y->befores), hash_order))
-			continue;
-		if (n + POINTS_MAX + 2 > ENDS_A_MESSAGE) {
-			put_ends(r, &names, part, id, n);
-			n = 0;
-		}
-		n += write_end(r, &y->tails[i], y->ends + n);
+	for (uint32_t pages = 0; pages < PAGES_A_SLICE && has_tail(y, id, part);) {
+		struct tail t = tail_pop(y);
+
+		if (named && y->n_ends + POINTS_MAX + 2 > ENDS_A_MESSAGE)
+			put_ends(r, &names, part, id, now);
+		if (named)
+			y->n_ends += write_end(r, &t, y->ends + y->n_ends);
+		pages += t.at.depth + PAGES_OF_ONE;
 	}
-	put_ends(r, &names, part, id, n);
+	if (has_tail(y, id, part))
+		return false;
+	if (named)
+		put_ends(r, &names, part, id, now);
+	return true;
 }
 
-/* Return the first tail from <i> on that is of a later cell. */
-static uint32_t cell_end(const struct sync *y, uint32_t i, server_id id, uint32_t part)
-{
-	while (i < y->n_tails && y->tails[i].server == id && y->tails[i].part == part)
-		i++;
-	return i;
-}
-
-/* y->at: the next tail. One cell in a call. */
-bool ends_put(struct route *r)
+/* y->at: the next server. */
+bool ends_put(struct route *r, msec now)
 {
 	struct sync *y = r->sharing->sync;
-	server_id id = 0;
-	uint32_t part, end;
+	uint32_t part;
 
-	while (id < SERVERS_MAX && y->cells[id] == 0)
-		id++;
-	if (id == SERVERS_MAX)
+	while (y->at < SERVERS_MAX && y->cells[y->at] == 0)
+		y->at++;
+	if (y->at == SERVERS_MAX)
 		return true;
-	if (y->bytes_left <= 0)
-		return false;
-	part = (uint32_t)__builtin_ctzll(y->cells[id]);
-	y->cells[id] &= y->cells[id] - 1;
-	end = cell_end(y, y->at, id, part);
-	put_cell(r, id, part, y->at, end);
-	y->at = end;
+	part = (uint32_t)__builtin_ctzll(y->cells[y->at]);
+	if (y->bytes_left > 0 && put_cell(r, (server_id)y->at, part, now))
+		y->cells[y->at] &= y->cells[y->at] - 1;
 	return false;
 }
 
-/* Return the nearest of the points from ends[*i] on whose pages are known, and set <*i> to after
+/* Return the nearest of the points from ends[*i] on that this agent may know, and set <*i> to after
  * them. */
 static struct share_anchor known_point(struct route *r, const struct share_ends *e, uint32_t *i)
 {
 	struct share_anchor known = { 0, 0 };
 	struct index_place at;
-	struct space_key space;
 
 	for (; *i < e->n && e->ends[*i].depth > 0; ++*i)
-		if (known.depth == 0 && anchors_get(r->sharing->anchors, e->ends[*i].hash, e->ends[*i].depth,
-					   &at) && read_place(r, at, &space) == e->ends[*i].hash)
+		if (known.depth == 0 &&
+		    anchors_get(r->sharing->anchors, e->ends[*i].hash, e->ends[*i].depth, &at))
 			known = e->ends[*i];
 	++*i;
 	return known;
@@ -250,6 +251,7 @@ void sync_apply_ends(struct route *r, share_agent from, const struct share_ends 
 
 	if (id == SERVER_NONE || e->part >= SPACE_PARTS)
 		return;
+	sums_horizon(y, id, e->evicted_ago_ms, now);
 	if (e->to == sh->to.self) {		/* its digest was this agent's: answer with the same */
 		y->cells_next[id] |= (uint64_t)1 << e->part;
 		y->ends_to[id] = 0;
@@ -264,73 +266,93 @@ void sync_apply_ends(struct route *r, share_agent from, const struct share_ends 
 		i++;
 		x.known = known_point(r, e, &i);
 		if (x.depth > 0 && x.depth <= sh->max_pages)
-			seek_add(&y->lack, &x, (uint64_t)1 << e->part);
+			seek_add(&y->lack, &x);
 	}
 }
 
 /* ---- WANT ---------------------------------------------------------------------------------- */
 
-static bool is_full(struct route *r, server_id id)
+/* Put the ends that were collected. */
+static void put_want(struct route *r)
 {
-	uint64_t capacity = index_server_capacity(r->index, id);
+	struct sync *y = r->sharing->sync;
+	struct server_names names;
+	struct share_entry e = { .kind = SHARE_WANT, .u.want = {
+		.ends = y->ends, .n = y->n_ends, .from = y->ends_from,
+	} };
 
-	return capacity > 0 &&
-	    index_server_room(r->index, id) + index_server_output(r->index, id) >= capacity;
+	if (y->n_ends > 0 && sync_names(r, y->ends_of, &names)) {
+		e.u.want.at = names_at(&names);
+		sync_put(r, names.hash, &e, 32 + y->n_ends * 10);
+	}
+	y->n_ends = 0;
 }
 
-/* y->at: the next one of y->lack. One message in a call: of one server and one sibling. */
-bool ends_put_want(struct route *r)
+/* Return <known> if its pages are known. */
+static struct share_anchor still_known(struct route *r, struct share_anchor known)
 {
-	struct sharing *sh = r->sharing;
-	struct sync *y = sh->sync;
-	const struct sought *first = NULL;
-	struct server_names names;
-	uint32_t n = 0;
+	struct space_key space;
+	struct index_place at;
+
+	if (known.depth > 0 && anchors_get(r->sharing->anchors, known.hash, known.depth, &at) &&
+	    read_place(r, at, &space) == known.hash)
+		return known;
+	return (struct share_anchor){ 0, 0 };
+}
+
+static void add_want(struct route *r, const struct sought *x, msec now)
+{
+	struct sync *y = r->sharing->sync;
+
+	if (x->server != y->ends_of || x->from != y->ends_from || y->n_ends + 2 > ENDS_A_MESSAGE)
+		put_want(r);
+	y->ends_of = x->server;
+	y->ends_from = x->from;
+	y->ends[y->n_ends++] = (struct share_anchor){ x->hash, x->depth };
+	y->ends[y->n_ends++] = still_known(r, x->known);
+	asked_note(y, x->hash, x->server, true, now);
+	count_add_any(&r->sharing->n.ends_lacked, 1);
+}
+
+/* y->at: the next one of y->lack. A message is of one server and one sibling. */
+bool ends_put_want(struct route *r, msec now)
+{
+	struct sync *y = r->sharing->sync;
 
 	if (y->bytes_left <= 0 && y->at < y->lack.n)
 		return false;
-	for (; y->at < y->lack.n && n + 2 <= ENDS_A_MESSAGE; y->at++) {
+	for (uint32_t pages = 0; y->at < y->lack.n; y->at++) {
 		const struct sought *x = &y->lack.of[y->at];
 
-		if (x->found || x->since > y->pass)
+		if (pages >= PAGES_A_SLICE)
+			return false;
+		pages += PAGES_OF_ONE / 4;
+		if (x->found || x->since > y->pass || !asked_may(y, x->hash, x->server, now))
 			continue;
-		if (first != NULL && (x->server != first->server || x->from != first->from))
-			break;
-		if (is_full(r, x->server)) {
-			count_add_any(&sh->n.held_refused, 1);
-			continue;
-		}
-		first = x;
-		y->ends[n++] = (struct share_anchor){ x->hash, x->depth };
-		y->ends[n++] = x->known;
-		count_add_any(&sh->n.ends_lacked, 1);
+		add_want(r, x, now);
+		pages += x->known.depth;
 	}
-	if (n > 0 && sync_names(r, first->server, &names)) {
-		struct share_entry e = { .kind = SHARE_WANT, .u.want = {
-			.at = names_at(&names), .ends = y->ends, .n = n, .from = first->from,
-		} };
-
-		sync_put(r, names.hash, &e, 32 + n * 10);
-	}
-	return y->at >= y->lack.n;
+	put_want(r);
+	return true;
 }
 
+/* What a sibling asks another one for comes here, too. */
 void sync_apply_want(struct route *r, share_agent from, const struct share_want *w, msec now)
 {
 	struct sharing *sh = r->sharing;
 	struct sync *y = sh->sync;
-	server_id id;
+	server_id id = sync_server(r, &w->at, now);
 
-	if (w->from != sh->to.self || (id = sync_server(r, &w->at, now)) == SERVER_NONE)
-		return;
-	for (uint32_t i = 0; i + 1 < w->n; i += 2) {
+	for (uint32_t i = 0; id != SERVER_NONE && i + 1 < w->n; i += 2) {
 		struct sought x = {
 			.hash = w->ends[i].hash, .depth = w->ends[i].depth, .server = id, .from = from,
 			.known = w->ends[i + 1], .since = y->pass + 1,
 		};
 
-		if (x.depth > 0 && x.depth <= sh->max_pages)
-			seek_add(&y->want, &x, UINT64_MAX);
+		if (w->from != sh->to.self)
+			asked_note(y, x.hash, id, false, now);
+		else if (x.depth > 0 && x.depth <= sh->max_pages)
+			seek_add(&y->want, &x);
 	}
 }
 
@@ -392,17 +414,6 @@ bool ends_put_held(struct route *r)
 	return false;
 }
 
-/* Return whether the server has room for <n> pages of which it has <had>. */
-static bool has_room(struct route *r, server_id id, const struct space_key *space, uint32_t n,
-    uint32_t had)
-{
-	uint64_t capacity = index_server_capacity(r->index, id);
-	uint64_t room = (uint64_t)(n - had) * (space->page_room > 0 ? space->page_room : 1);
-
-	return capacity == 0 ||
-	    index_server_room(r->index, id) + index_server_output(r->index, id) + room <= capacity;
-}
-
 static msec cleared_at(struct route *r, server_id id)
 {
 	msec at;
@@ -413,12 +424,23 @@ static msec cleared_at(struct route *r, server_id id)
 	return at;
 }
 
+/* The server is full of pages used later: let all agents give up what was used until then. The
+ * clocks of agents differ a little. */
+static void give_up(struct route *r, server_id id, const struct held_use *use, msec now)
+{
+	msec ago = use->unused_ms > CLOCKS_MS ? use->unused_ms - CLOCKS_MS : 0;
+
+	index_evict_unused(r->index, id, ago, now, 1);
+	sync_wanted(r->sharing, RESYNC_SOON);
+}
+
 void sync_apply_held(struct route *r, const struct share_held *h, msec now)
 {
 	struct sharing *sh = r->sharing;
 	struct held_use use = { h->hits, h->priority, h->unused_ms > 0 ? h->unused_ms : 0 };
 	server_id id = sync_server(r, &h->at, now);
 	struct index_place end;
+	enum index_held got;
 	struct whole w;
 	uint32_t had;
 
@@ -431,11 +453,15 @@ void sync_apply_held(struct route *r, const struct share_held *h, msec now)
 	had = index_match_depth(&sh->sync->match, id);
 	if (had >= w.n) {
 		count_add_any(&sh->n.repeated, 1);
-	} else if (has_room(r, id, &w.space, w.n, had) &&
-	    index_hold(r->index, &w.space, sh->pages, w.n, id, &use, now, &end)) {
+		return;
+	}
+	got = index_hold(r->index, &w.space, sh->pages, w.n, had, id, &use, now, &end);
+	if (got == HELD_DONE) {
 		count_add_any(&sh->n.held_applied, 1);
 		anchors_enter(sh->anchors, sh->chain, w.anchor, end);
-	} else {
-		count_add_any(&sh->n.held_refused, 1);
+		return;
 	}
+	count_add_any(&sh->n.held_refused, 1);
+	if (got == HELD_TOO_OLD)
+		give_up(r, id, &use, now);
 }

@@ -1,40 +1,51 @@
 /* share_sync_in.h - private to agent/route: what siblings lack, found by hashes and sent again.
  *
  *   agent A                         B, C ...
- *   round: sums of each server -->  own sums over the same pages; where they differ:
+ *   round: sums of each server -->  own sums over the same ends; where they differ:
  *                              <--  ENDS of that server and part, to A
  *   ENDS of the same           -->
  *          both look up the ends of the other, and for those they lack
  *   WANT                      <-->  WANT
  *   HELD                      <-->  HELD
  *
- * A sum is over all pages that a server holds in one of 64 parts of all spaces: of their chain
- * hashes. Ends are the prefixes that a server holds and that it does not hold more of. With each
- * end go hashes of some pages before it, so that the other can say from where on it needs pages.
+ * Ends are the prefixes that a server holds and that it does not hold more of. A sum is over the
+ * chain hashes of all ends of a server, of which each hash chooses one of 64 parts. With each end
+ * go hashes of some pages before it, so that the other can say from where on it needs pages.
  *
  * Each of these steps needs a walk over the index, and one walk serves all that is pending: it
  * makes sums, collects ends, looks up ends of siblings, and finds what they want. A round of one
- * agent compares all with it, so the others put their own rounds off. Pages used within the last
- * seconds are left out of periodic rounds, because they differ all the time. */
+ * agent compares all with it, so the others put their own rounds off.
+ *
+ *   used:   ... evicted ]  (boundary, moving)  ( compared by a periodic round )  (just now) ...
+ *                   horizon                  low                           cutoff
+ *
+ * Of a full server, agents tell each other the horizon (index/held.h), and evict up to the latest
+ * before they compare. While it moves on, the ends next to it differ all the time: those between
+ * the horizon and <low>, which is as far from it as it moved within the last seconds, are left out.
+ * So are those used within the last seconds, in periodic rounds. When a server is full, an end that
+ * would be its oldest is refused; then the horizon moves behind it, so that all give it up. What
+ * was asked for is remembered and asked for again ever later. */
 #ifndef KVROUTE_ROUTE_SHARE_SYNC_IN_H
 #define KVROUTE_ROUTE_SHARE_SYNC_IN_H
 
 #include "agent/index/held.h"
 #include "agent/route/job_in.h"
 
-#define SPACE_PARTS	64u	/* by chain hash of the first page */
+#define SPACE_PARTS	64u	/* by chain hash of the end */
 #define SUMS_MAX	1024u	/* sums of siblings' servers that wait to be compared */
 #define SOUGHT_MAX	8192u	/* ends looked up in one walk */
-#define TAILS_MAX	8192u	/* runs of pages among which ends are found in one walk */
+#define TAILS_MAX	8192u	/* ends collected in one walk */
 #define POINTS_MAX	12u	/* of an end, before it: halfway, three quarters, ... */
 #define ENDS_A_MESSAGE	2048u
 #define ALL_PAGES	INT64_MAX	/* as a cutoff: those used just now too */
+#define CLOCKS_MS	200	/* times that agents tell each other may be so far off */
+#define FROM_START	INT64_MIN	/* as <low> */
 
 struct their_sums {
 	share_agent from;
 	server_id server;	/* SERVER_NONE: end of the round of <from> */
 	uint64_t since;		/* the walk that may compare it */
-	msec cutoff;		/* pages used after that are left out */
+	msec low, cutoff;	/* of ends used until or after then, none are in the sums */
 	uint64_t sums[SPACE_PARTS];
 };
 
@@ -45,7 +56,8 @@ struct sought {
 	server_id server;
 	uint64_t since;			/* the first walk that has looked everywhere */
 	share_agent from;		/* who named it */
-	struct share_anchor known;	/* on the way there: what the agent that lacks it has */
+	/* on the way there: what the agent that lacks it has, as far as it remembers */
+	struct share_anchor known;
 	bool found;
 	struct index_place at;		/* if found; and how its server used it */
 	struct held_use use;
@@ -53,21 +65,33 @@ struct sought {
 
 /* A set of them, by hash and server. */
 struct seek {
-	uint64_t parts[SERVERS_MAX];	/* bit per part in which some are; all if it is unknown */
+	uint64_t parts[SERVERS_MAX];	/* bit per part in which some are */
 	uint32_t n;
 	struct sought of[SOUGHT_MAX];
 	uint16_t slot[4 * SOUGHT_MAX];	/* number + 1; 0: free */
 };
 
-/* A run of pages that a server holds, in a part whose ends are asked for. */
+/* An end in a part whose ends are asked for. */
 struct tail {
 	server_id server;
 	uint32_t part;
-	uint64_t before, end;		/* chain hashes */
-	struct index_place at;		/* its end */
+	uint64_t end;			/* chain hash */
+	struct index_place at;
 };
 
-enum sync_phase { SYNC_IDLE, SYNC_WALK, SYNC_SUMS, SYNC_COMPARE, SYNC_ENDS, SYNC_WANT, SYNC_HELD };
+/* Ends that some agent asked for, so that they need not be asked for again at once. */
+#define ASKED_PLACES	8192u
+#define ASKED_WAYS	4u
+
+struct asked {
+	uint64_t key;			/* of end and server; 0: free */
+	msec at;
+	uint32_t times;			/* this agent asked */
+};
+
+enum sync_phase {
+	SYNC_IDLE, SYNC_EVICT, SYNC_WALK, SYNC_SUMS, SYNC_COMPARE, SYNC_ENDS, SYNC_WANT, SYNC_HELD
+};
 
 /* Used by the one thread that applies and works, except <resync>. */
 struct sync {
@@ -77,29 +101,40 @@ struct sync {
 	_Atomic int resync;		/* RESYNC_... */
 	enum sync_phase phase;
 	uint64_t pass;			/* number of the walk under way, or of the last one */
-	msec now, started;
+	msec now;
 	/* rounds */
 	bool begun, wanted;
-	msec next_round, last_wanted, last_hard, gap;
+	msec next_round, last_wanted, last_least, longer_at, gap, wait;
 	int64_t bytes_left;		/* that may be put now */
 	msec filled;
+	/* horizons, as times; FROM_START: none */
+	msec told[SERVERS_MAX];		/* the latest of siblings, which is not yet the index's */
+	msec sampled_at, sampled[SERVERS_MAX], before[SERVERS_MAX];	/* and the sample before */
+	uint32_t still;			/* samples since a horizon moved */
+	msec answered[SERVERS_MAX];	/* when own sums were put last */
+	msec learned_at;		/* the last look at what is learned */
 	/* the walk */
 	bool own_round;
-	msec cutoff, quiet_ms;
+	msec cutoff, quiet_ms, low[SERVERS_MAX];
+	/* bit per server: sums of a sibling begin before the horizon; own sums answer them */
+	uint64_t early[SERVERS_MAX / 64], answer[SERVERS_MAX / 64];
 	uint64_t sums[SERVERS_MAX][SPACE_PARTS];
 	uint64_t cells[SERVERS_MAX], cells_next[SERVERS_MAX];	/* bit per part: its ends are asked for */
 	share_agent ends_to[SERVERS_MAX];
 	uint32_t cells_most;		/* of one walk */
 	bool crowded;			/* it had more tails than there is room for */
-	struct tail tails[TAILS_MAX];
+	struct tail tails[TAILS_MAX];	/* a heap by server, part and end */
 	uint32_t n_tails;
 	struct seek lack, want;		/* ends of siblings; ends that siblings want */
+	struct asked asked[ASKED_PLACES];
 	uint32_t at;			/* the next one of the phase */
 	struct their_sums theirs[SUMS_MAX];
-	uint32_t n_theirs;
+	uint32_t n_theirs, n_kept, differing;
+	bool compared;
 	struct share_anchor ends[ENDS_A_MESSAGE];
-	uint64_t befores[TAILS_MAX];
-	uint64_t prefix[HELD_PAGES_MAX + 1];
+	uint32_t n_ends;		/* of the message under way, which is to: */
+	server_id ends_of;
+	share_agent ends_from;
 };
 
 enum { RESYNC_NO, RESYNC_SOON, RESYNC_NOW };
@@ -110,6 +145,14 @@ uint64_t sync_budget(void);
 
 /* Ask for a round; any thread. */
 void sync_wanted(struct sharing *sh, int how);
+
+/* Return when the next periodic round is due, if another begins now. */
+msec sync_next_round(struct sync *y, msec now);
+
+/* A round was made: let the next one that is asked for wait twice as long. */
+void sync_wait_longer(struct sync *y, msec now);
+
+/* ---- share_names.c ---- */
 
 /* Find or add the server that a sibling names, and copy its id. Returns SERVER_NONE if there is no
  * room. Without the lock. */
@@ -127,10 +170,31 @@ struct share_server names_at(const struct server_names *n);
 /* Put an entry of about <bytes>. */
 void sync_put(struct route *r, uint64_t name_hash, const struct share_entry *e, size_t bytes);
 
-/* ---- share_sync.c: sums ---- */
+/* ---- share_sums.c: horizons and sums ---- */
+
+/* Note the horizon of a sibling: <ago>, or -1. */
+void sums_horizon(struct sync *y, server_id id, msec ago, msec now);
+/* Sample the horizons of the index, for sums_low(). */
+void sums_sample(struct route *r, msec now);
+/* Set what the walk that begins now compares: y->low, and y->cutoff if the round is a sibling's. */
+void sums_range(struct route *r, msec now);
+/* Do a slice. Each returns true at its end. */
+bool sums_evict(struct route *r, msec now);
+bool sums_put(struct route *r, msec now);
+bool sums_compare(struct route *r);
 
 void sync_apply_digest(
     struct route *r, share_agent from, const struct share_digest *d, msec now);
+
+/* ---- share_learned.c: what is learned of a server ---- */
+
+/* Tell siblings, unless it was told less than <every> ago. */
+void share_put_learned(struct route *r, server_id id, msec every, msec now);
+/* Tell what has changed, and all once a minute. */
+void share_tell_learned(struct route *r, msec now);
+void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now);
+/* The lock is held: forget what <agent> inferred. */
+void share_forget_learned(struct route *r, share_agent agent);
 
 /* ---- share_ends.c: ends, and pages of those that siblings lack ---- */
 
@@ -138,16 +202,20 @@ void sync_apply_ends(struct route *r, share_agent from, const struct share_ends 
 void sync_apply_want(struct route *r, share_agent from, const struct share_want *w, msec now);
 void sync_apply_held(struct route *r, const struct share_held *h, msec now);
 
-/* See a run of the walk. */
-void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, uint32_t part);
-/* Sort what it has seen. */
-void ends_sort(struct sync *y);
+/* See what a server holds of a run, in the walk. <compared>: it is an end, and in the sums. */
+void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, bool compared);
 /* Put some of what the walk has found. Each returns true at its end. */
-bool ends_put(struct route *r);
-bool ends_put_want(struct route *r);
+bool ends_put(struct route *r, msec now);
+bool ends_put_want(struct route *r, msec now);
 bool ends_put_held(struct route *r);
 /* Forget what the walk has looked for. */
 void seek_drop(struct seek *s, uint64_t pass);
+
+/* ---- share_asked.c ---- */
+
+/* Return whether this agent may ask for an end. Note that it does, or that a sibling does. */
+bool asked_may(struct sync *y, uint64_t end, server_id id, msec now);
+void asked_note(struct sync *y, uint64_t end, server_id id, bool by_this, msec now);
 
 /* ---- share_pages.c ---- */
 

@@ -61,8 +61,8 @@ static void take_learned(struct route *r, struct server *s, struct span bytes, m
 	rate_recall(&s->rate, (struct rate_kept){ v[LEARNED_RATE_FIRST], v[LEARNED_RATE_HEADERS] }, now);
 	if (v[LEARNED_CAPACITY] == 0)
 		return;
-	s->inferred = capacity_recall(&s->capacity, v[LEARNED_CAPACITY]);
-	room_server_changed(r, s);
+	s->inferred_here = capacity_recall(&s->capacity, v[LEARNED_CAPACITY]);
+	room_inferred(r, s);
 }
 
 static void name_server(struct snapshot_writer *w, const struct server *s, msec now)

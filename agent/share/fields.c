@@ -116,6 +116,15 @@ static void field_maybe(struct share_fields *f, int64_t *v, uint64_t max)
 	*v = (int64_t)wide - 1;
 }
 
+/* One that older agents do not write; -1 then. */
+static void field_added(struct share_fields *f, int64_t *v, uint64_t max)
+{
+	if (f->in != NULL && f->left == 0)
+		*v = -1;
+	else
+		field_maybe(f, v, max);
+}
+
 static void field_maybe32(struct share_fields *f, int32_t *v, uint32_t max)
 {
 	int64_t wide = *v;
@@ -338,6 +347,8 @@ static void digest_fields(struct share_fields *f, struct share_digest *d)
 	field_passed(f, &d->quiet_ms);
 	field_maybe(f, &d->cleared_ago_ms, SHARE_NUMBER_MAX);
 	field_hashes(f, &d->sums, &d->n, f->in != NULL ? f->reader->list.sums : NULL, SHARE_SUMS_MAX);
+	field_added(f, &d->oldest_ms, SHARE_NUMBER_MAX);
+	field_added(f, &d->evicted_ago_ms, SHARE_NUMBER_MAX);
 }
 
 void share_fields(struct share_fields *f, struct share_entry *e)
@@ -379,6 +390,7 @@ void share_fields(struct share_fields *f, struct share_entry *e)
 		field_number32(f, &e->u.ends.part, SHARE_DEPTH_MAX);
 		field_hash(f, &e->u.ends.to);
 		field_ends(f, &e->u.ends.ends, &e->u.ends.n);
+		field_added(f, &e->u.ends.evicted_ago_ms, SHARE_NUMBER_MAX);
 		break;
 	case SHARE_WANT:
 		field_server(f, &e->u.want.at);

@@ -193,6 +193,11 @@ static void add_age(struct share_entry *e, msec age)
 		break;
 	case SHARE_DIGEST:
 		e->u.digest.cleared_ago_ms += e->u.digest.cleared_ago_ms >= 0 ? age : 0;
+		e->u.digest.oldest_ms += e->u.digest.oldest_ms >= 0 ? age : 0;
+		e->u.digest.evicted_ago_ms += e->u.digest.evicted_ago_ms >= 0 ? age : 0;
+		break;
+	case SHARE_ENDS:
+		e->u.ends.evicted_ago_ms += e->u.ends.evicted_ago_ms >= 0 ? age : 0;
 		break;
 	default:
 		break;

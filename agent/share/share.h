@@ -167,10 +167,13 @@ struct share_alive {
 struct share_digest {
 	struct share_server at;
 	uint32_t first_part;		/* <sums> are of the parts from here on */
-	const uint64_t *sums;
+	const uint64_t *sums;		/* of the chain hashes of ends, each in part hash % SPACE_PARTS */
 	uint32_t n;
-	msec quiet_ms;			/* pages used within that time are left out; 0: none */
+	msec quiet_ms;			/* ends used within that time are left out; 0: none */
 	msec cleared_ago_ms;		/* last clear known to the sender; -1: none */
+	/* ends not used since then are left out; and those are evicted, or will be (index/held.h); -1:
+	 * none */
+	msec oldest_ms, evicted_ago_ms;
 };
 
 /* Ends of prefixes that a server holds: chain hash of all pages, and their number. Each end is
@@ -181,6 +184,7 @@ struct share_ends {
 	const struct share_anchor *ends;
 	uint32_t n;
 	uint64_t to;			/* the agent whose digest differs */
+	msec evicted_ago_ms;		/* what was not used since then is evicted; -1: none */
 };
 
 /* Ends of <at> that the sender lacks, each followed by the longest of its prefixes whose pages the

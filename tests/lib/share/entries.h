@@ -186,12 +186,13 @@ static inline struct share_entry entry_random(struct rng *rng, uint32_t longest)
 	case SHARE_DIGEST:
 		e.u.digest = (struct share_digest){ entry_server(rng),
 			(uint32_t)entry_number(rng, SHARE_DEPTH_MAX), entry_pages, entry_count(rng, sums),
-			(msec)entry_number(rng, SHARE_NUMBER_MAX), entry_maybe(rng, SHARE_NUMBER_MAX) };
+			(msec)entry_number(rng, SHARE_NUMBER_MAX), entry_maybe(rng, SHARE_NUMBER_MAX),
+			entry_maybe(rng, SHARE_NUMBER_MAX), entry_maybe(rng, SHARE_NUMBER_MAX) };
 		break;
 	case SHARE_ENDS:
 		e.u.ends = (struct share_ends){ entry_server(rng),
 			(uint32_t)entry_number(rng, SHARE_DEPTH_MAX), entry_ends, entry_count(rng, ends),
-			rng_next(rng) };
+			rng_next(rng), entry_maybe(rng, SHARE_NUMBER_MAX) };
 		break;
 	default:
 		e.u.want = (struct share_want){ entry_server(rng), entry_ends, entry_count(rng, ends),
@@ -293,10 +294,12 @@ static inline bool same_entry(const struct share_entry *a, const struct share_en
 	case SHARE_DIGEST:
 		return same_server(&a->u.digest.at, &b->u.digest.at) && SAME(u.digest.first_part) &&
 		    same_hashes(a->u.digest.sums, a->u.digest.n, b->u.digest.sums, b->u.digest.n) &&
-		    SAME(u.digest.quiet_ms) && SAME(u.digest.cleared_ago_ms);
+		    SAME(u.digest.quiet_ms) && SAME(u.digest.cleared_ago_ms) && SAME(u.digest.oldest_ms) &&
+		    SAME(u.digest.evicted_ago_ms);
 	case SHARE_ENDS:
 		return same_server(&a->u.ends.at, &b->u.ends.at) && SAME(u.ends.part) && SAME(u.ends.to) &&
-		    same_ends(a->u.ends.ends, a->u.ends.n, b->u.ends.ends, b->u.ends.n);
+		    same_ends(a->u.ends.ends, a->u.ends.n, b->u.ends.ends, b->u.ends.n) &&
+		    SAME(u.ends.evicted_ago_ms);
 	default:
 		return same_server(&a->u.want.at, &b->u.want.at) && SAME(u.want.from) &&
 		    same_ends(a->u.want.ends, a->u.want.n, b->u.want.ends, b->u.want.n);

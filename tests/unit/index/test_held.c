@@ -157,7 +157,7 @@ static void run(size_t max_bytes, unsigned steps, unsigned least_found)
 			index_confirm(ix, open[k], now);
 		open[k] = 0;
 		if (rng_below(&rng, 4) == 0)
-			index_hold(ix, &spaces[space], pages, n, s, &use, now, &end);
+			index_hold(ix, &spaces[space], pages, n, 0, s, &use, now, &end);
 		else
 			open[k] = index_commit_at(ix, &spaces[space], pages, n, NULL, s, now, 0, &end);
 		if (end.node == 0)
@@ -207,10 +207,12 @@ static void odd_places(void **state)
 	o.max_bytes = 1 << 20;
 	o.max_pages = LONGEST;
 	assert_non_null(ix = index_new(&o));
-	assert_false(index_hold(ix, &spaces[0], pages, 0, 1, &use, 0, &end));
-	assert_false(index_hold(ix, &spaces[0], pages, 8, SERVERS_MAX, &use, 0, &end));
-	assert_false(index_hold(ix, &spaces[0], pages, 8, SERVER_NONE, &use, 0, &end));
-	assert_true(index_hold(ix, &spaces[0], pages, 8, 1, &use, 1000, &end));
+	assert_int_equal(index_hold(ix, &spaces[0], pages, 0, 0, 1, &use, 0, &end), HELD_NO_ROOM);
+	assert_int_equal(
+	    index_hold(ix, &spaces[0], pages, 8, 0, SERVERS_MAX, &use, 0, &end), HELD_NO_ROOM);
+	assert_int_equal(
+	    index_hold(ix, &spaces[0], pages, 8, 0, SERVER_NONE, &use, 0, &end), HELD_NO_ROOM);
+	assert_int_equal(index_hold(ix, &spaces[0], pages, 8, 0, 1, &use, 1000, &end), HELD_DONE);
 	for (uint32_t node = 0; node < 300; node++) {
 		for (uint32_t depth = 0; depth < 12; depth++) {
 			struct index_place p = { node, depth, 0 };
@@ -230,12 +232,246 @@ static void odd_places(void **state)
 	index_free(ix);
 }
 
+/* ---- full servers --------------------------------------------------------------------------- */
+
+#define CAPACITY_PAGES	10u
+#define HOURS		(10000 * 1000)
+
+static struct index *full_index(uint64_t pages)
+{
+	struct index_opts o;
+	struct index *ix;
+
+	index_defaults(&o);
+	o.max_bytes = 4 << 20;
+	o.max_pages = LONGEST;
+	assert_non_null(ix = index_new(&o));
+	index_set_capacity(ix, 1, pages * spaces[0].page_room);
+	return ix;
+}
+
+/* Let server 1 hold <n> pages of its own prompt <first>, not used for <unused_ms>. */
+static enum index_held hold(struct index *ix, uint64_t first, uint32_t n, msec unused_ms)
+{
+	struct held_use use = { .hits = 1, .unused_ms = unused_ms };
+	struct index_place end;
+	page_key pages[LONGEST];
+	enum index_held is;
+
+	for (uint32_t i = 0; i < n; i++)
+		pages[i] = first * 1000 + i;
+	is = index_hold(ix, &spaces[0], pages, n, 0, 1, &use, HOURS, &end);
+	assert_int_equal(end.depth, is == HELD_DONE ? n : 0);
+	return is;
+}
+
+static uint32_t held_of(struct index *ix, uint64_t first, uint32_t n)
+{
+	struct index_match m;
+	page_key pages[LONGEST];
+	uint32_t depth;
+
+	for (uint32_t i = 0; i < n; i++)
+		pages[i] = first * 1000 + i;
+	assert_int_equal(index_match_init(&m), 0);
+	index_match(ix, &spaces[0], pages, n, &m);
+	depth = index_match_depth(&m, 1);
+	index_match_fini(&m);
+	return depth;
+}
+
+static void a_full_server_holds_the_newest(void **state)
+{
+	struct index *ix = full_index(CAPACITY_PAGES);
+
+	assert_int_equal(hold(ix, 1, 4, 5000), HELD_DONE);
+	assert_int_equal(hold(ix, 2, 4, 9000), HELD_DONE);
+	assert_int_equal(index_evicted_ago(ix, 1, HOURS), -1);
+	/* it would go first, so it does not come */
+	assert_int_equal(hold(ix, 3, 4, 9500), HELD_TOO_OLD);
+	assert_int_equal(held_of(ix, 3, 4), 0);
+	assert_int_equal(hold(ix, 3, 2, 9500), HELD_DONE);
+	/* older ones go for it, the oldest first */
+	assert_int_equal(hold(ix, 4, 4, 7000), HELD_DONE);
+	assert_int_equal(held_of(ix, 3, 2), 0);
+	assert_int_equal(held_of(ix, 2, 4), 2);
+	assert_in_range(index_evicted_ago(ix, 1, HOURS), 9000 - 16, 9000 + 16);
+	assert_int_equal(hold(ix, 5, 1, 9000 + 100), HELD_TOO_OLD);
+	/* the rest of what was evicted in part goes when agents compare */
+	while (index_evict_unused(ix, 1, -1, HOURS, 1))
+		;
+	assert_int_equal(held_of(ix, 2, 4), 0);
+	assert_int_equal(held_of(ix, 1, 4) + held_of(ix, 4, 4), 8);
+	/* too old, although there is room now */
+	assert_int_equal(hold(ix, 5, 1, 9000 + 100), HELD_TOO_OLD);
+	/* a sibling evicted more; a horizon never moves back */
+	while (index_evict_unused(ix, 1, 6000, HOURS, 1) || index_evict_unused(ix, 1, 20000, HOURS, 1))
+		;
+	assert_int_equal(held_of(ix, 4, 4), 0);
+	assert_int_equal(held_of(ix, 1, 4), 4);
+	assert_in_range(index_evicted_ago(ix, 1, HOURS), 6000 - 16, 6000 + 16);
+	/* a larger cache may hold what was evicted */
+	index_set_capacity(ix, 1, 2 * CAPACITY_PAGES * spaces[0].page_room);
+	assert_int_equal(index_evicted_ago(ix, 1, HOURS), -1);
+	assert_int_equal(hold(ix, 2, 4, 9000), HELD_DONE);
+	assert_null(index_check(ix));
+	index_free(ix);
+}
+
+static void other_orders_refuse_without_room(void **state)
+{
+	struct index *ix = full_index(CAPACITY_PAGES);
+
+	index_set_order(ix, 1, INDEX_MRU);
+	assert_int_equal(hold(ix, 1, 8, 9000), HELD_DONE);
+	assert_int_equal(hold(ix, 2, 4, 100), HELD_NO_ROOM);
+	assert_int_equal(held_of(ix, 1, 8), 8);
+	assert_false(index_evict_unused(ix, 1, 0, HOURS, 10));
+	assert_int_equal(index_evicted_ago(ix, 1, HOURS), -1);
+	assert_int_equal(held_of(ix, 1, 8), 8);
+	index_free(ix);
+}
+
+#define MODELS		3u
+#define PROMPTS		60u
+#define EXCHANGES	60u
+
+/* What one agent tells another: the ends of server 1, and its horizon. */
+struct told {
+	struct { uint64_t end; struct index_place at; msec unused_ms; } of[400];
+	unsigned n;
+	msec now;
+};
+
+static void see_ends(void *arg, const struct held_run *run)
+{
+	struct told *t = arg;
+
+	for (uint32_t i = 0; i < run->n_holders; i++) {
+		const struct holder *h = &run->holders[i];
+
+		if (!h->end)
+			continue;
+		assert_true(t->n < 400);
+		t->of[t->n].end = run->hashes[h->pages - 1];
+		t->of[t->n].at = (struct index_place){ run->end.node, run->start + h->pages };
+		t->of[t->n++].unused_ms = h->unused_ms;
+	}
+}
+
+/* Let <to> know what <from> holds. Returns the number of prefixes that it took or refused. */
+static unsigned exchange(struct index *from, struct index *to, msec now, msec error)
+{
+	struct told t = { .now = now };
+	struct held_walk *w = held_walk_new(from, &key);
+	msec ago = index_evicted_ago(from, 1, now);
+	unsigned did = 0;
+
+	assert_non_null(w);
+	while (index_evict_unused(to, 1, ago >= 0 && error > -ago ? ago + error : ago, now, 3))
+		;
+	while (index_evict_unused(from, 1, -1, now, 3))
+		;
+	while (held_walk(w, 5, now, see_ends, &t))
+		;
+	for (unsigned i = 0; i < t.n; i++) {
+		static page_key pages[LONGEST];
+		struct held_use use = { .hits = 1, .unused_ms = t.of[i].unused_ms + error };
+		struct index_match m;
+		struct index_place end;
+		uint32_t n = t.of[i].at.depth, had;
+
+		use.unused_ms = use.unused_ms > 0 ? use.unused_ms : 0;
+		assert_true(index_place_pages(from, &spaces[0], t.of[i].at, pages, NULL));
+		assert_int_equal(index_match_init(&m), 0);
+		index_match(to, &spaces[0], pages, n, &m);
+		had = index_match_depth(&m, 1);
+		index_match_fini(&m);
+		if (had >= n)
+			continue;
+		did++;
+		if (index_hold(to, &spaces[0], pages, n, had, 1, &use, now, &end) == HELD_TOO_OLD)
+			index_evict_unused(to, 1, use.unused_ms > 200 ? use.unused_ms - 200 : 0, now, 1);
+	}
+	held_walk_free(w);
+	return did;
+}
+
+static size_t differing(struct index *x, struct index *y)
+{
+	struct pairs a = { 0 }, b = { 0 };
+	size_t i = 0, k = 0, n = 0;
+
+	index_each_pair(x, &key, false, see_pair, &a);
+	index_each_pair(y, &key, false, see_pair, &b);
+	qsort(a.p, a.n, sizeof(*a.p), order);
+	qsort(b.p, b.n, sizeof(*b.p), order);
+	while (i < a.n || k < b.n) {
+		int o = i == a.n ? 1 : k == b.n ? -1 : order(&a.p[i], &b.p[k]);
+
+		n += o != 0;
+		i += o <= 0;
+		k += o >= 0;
+	}
+	free(a.p);
+	free(b.p);
+	return n;
+}
+
+/* Agents that missed different requests, have different capacities and clocks: they hold the same
+ * after some exchanges, and then nothing is taken, refused or evicted any more. */
+static void converge(unsigned seed)
+{
+	static page_key pages[LONGEST];
+	struct index *ix[MODELS];
+	struct rng rng;
+	unsigned did = 1, rounds = 0;
+	msec now = HOURS;
+	size_t held = 0;
+
+	rng_init(&rng, seed);
+	for (unsigned m = 0; m < MODELS; m++)
+		ix[m] = full_index(seed % 2 ? 2000 : 1500 + 500 * m);
+	for (unsigned i = 0; i < PROMPTS; i++, now += 1 + rng_below(&rng, 3000)) {
+		uint32_t n = make_prompt(&rng, pages) / 4 + 1;
+
+		for (unsigned m = 0; m < MODELS; m++)
+			if (rng_below(&rng, 5) > 0)
+				index_confirm(ix[m], index_commit(ix[m], &spaces[0], pages, n, NULL, 1,
+					now + rng_below(&rng, 50), 0), now + 50);
+	}
+	for (; did > 0 && rounds < EXCHANGES; rounds++, now += 100) {
+		did = 0;
+		for (unsigned m = 0; m < MODELS * MODELS; m++)
+			if (m / MODELS != m % MODELS)
+				did += exchange(ix[m / MODELS], ix[m % MODELS], now, (msec)rng_below(&rng, 40) - 20);
+	}
+	for (unsigned m = 0; m < MODELS; m++) {
+		assert_null(index_check(ix[m]));
+		assert_int_equal(differing(ix[0], ix[m]), 0);
+		held = index_server_room(ix[m], 1) / spaces[0].page_room;
+	}
+	if (did > 0 || held < 750)
+		fail_msg("seed %u: %u done in the last of %u exchanges, %zu pages held", seed, did, rounds, held);
+	for (unsigned m = 0; m < MODELS; m++)
+		index_free(ix[m]);
+}
+
+static void agents_with_full_servers_converge(void **state)
+{
+	for (unsigned seed = 1; seed <= 40; seed++)
+		converge(seed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(with_room),
 		cmocka_unit_test(with_little_room),
 		cmocka_unit_test(odd_places),
+		cmocka_unit_test(a_full_server_holds_the_newest),
+		cmocka_unit_test(other_orders_refuse_without_room),
+		cmocka_unit_test(agents_with_full_servers_converge),
 	};
 	struct rng rng;
 

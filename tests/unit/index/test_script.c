@@ -129,7 +129,7 @@ static unsigned evict(struct index *ix, unsigned n)
 
 	for (; n > 0 && ix->shards[0].by_age[0].first != 0; n--, gone++) {
 		r = at(ix, ix->shards[0].by_age[0].first);
-		record_cut(ix, r->node, r->server, &(struct cut){ EDGE_MAX, UINT64_MAX, true });
+		record_cut(ix, r->node, r->server, &(struct cut){ EDGE_MAX, UINT64_MAX, true, false });
 	}
 	return gone;
 }

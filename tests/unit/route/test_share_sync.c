@@ -139,12 +139,39 @@ static void an_anchor_that_is_wrong(void **state)
 	fleet_end(&f);
 }
 
-/* The room of a server is a bound that a sibling cannot exceed. */
-static void without_room(void **state)
+/* Both agents hold the newest prompts that fit: older ones are evicted for those that were lost,
+ * and those that would be the oldest of a full server are given up by the one that has them. */
+static void full_servers_become_equal(void **state)
 {
-	struct index_stats st;
-	uint64_t before;
+	uint64_t held, ends;
 
+	fleet_begin(&f, 2);
+	A->o.pool_default.capacity = B->o.pool_default.capacity = 65 * 16;
+	fleet_open(&f);
+	A->q.load = B->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	for (unsigned i = 0; i < 26; i++) {
+		f.loss = i % 3 == 0 ? 1000 : 0;
+		serve(i % 2 ? A : B, (char[]){ (char)('A' + i), '\0' }, (char[]){ (char)('a' + i), '\0' });
+		pass(&f, 1000);
+	}
+	f.loss = 0;
+	assert_int_not_equal(differing(), 0);
+	route_share_resync(A->r);
+	work_for(&f, 5000, 10);
+	assert_int_equal(differing(), 0);
+	assert_in_range(pairs_held(&f.a[0]), 5 * TURN_PAGES, 65);
+	held = put_of(SHARE_HELD);
+	ends = put_of(SHARE_ENDS);
+	work_for(&f, 60000, 50);
+	assert_int_equal(differing(), 0);
+	assert_int_equal(put_of(SHARE_HELD), held);
+	assert_in_range(put_of(SHARE_ENDS) - ends, 0, 2 * 64);
+	fleet_end(&f);
+}
+
+/* The smaller capacity decides: what one agent cannot hold, the other gives up. */
+static void different_capacities_become_equal(void **state)
+{
 	fleet_begin(&f, 2);
 	A->o.pool_default.capacity = 10000;
 	B->o.pool_default.capacity = 60 * 16;
@@ -152,20 +179,43 @@ static void without_room(void **state)
 	A->q.load = B->q.load = SPAN("lb1/1;s1=1,0,0,1");
 	serve(B, "0", "mn");
 	f.loss = 1000;
-	for (unsigned i = 0; i < 10; i++)
+	for (unsigned i = 0; i < 10; i++) {
+		pass(&f, 1000);
 		serve(A, (char[]){ (char)('0' + i), '\0' }, (char[]){ (char)('a' + i), '\0' });
+	}
 	f.loss = 0;
-	before = index_server_room(B->r->index, server(B, "s1").v.id);
 	route_share_resync(A->r);
-	work_for(&f, 20000, 10);
-	assert_in_range(
-	    index_server_room(B->r->index, server(B, "s1").v.id), before, 60 * 16 * ROOM_OF_TOKEN);
+	work_for(&f, 10000, 10);
+	assert_int_equal(differing(), 0);
+	assert_in_range(pairs_held(&f.a[1]), 4 * TURN_PAGES, 60);
+	assert_in_range(put_of(SHARE_HELD), 1, 20);
+	fleet_end(&f);
+}
+
+/* Bytes are short at one agent: it refuses, and does not ask for the same again and again. */
+static void what_is_refused_is_asked_for_ever_later(void **state)
+{
+	uint64_t want = 0;
+
+	fleet_begin(&f, 2);
+	A->o.pool_default.eviction = B->o.pool_default.eviction = INDEX_MRU;
+	A->o.pool_default.capacity = 10000;
+	B->o.pool_default.capacity = 30 * 16;
+	fleet_open(&f);
+	A->q.load = B->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	f.loss = 1000;
+	for (unsigned i = 0; i < 20; i++)
+		serve(A, (char[]){ (char)('a' + i), '\0' }, (char[]){ (char)('a' + i), '\0' });
+	f.loss = 0;
+	for (unsigned i = 0; i < 30; i++) {
+		route_share_resync(A->r);
+		work_for(&f, 6000, 50);
+		if (i == 10)
+			want = share_stats(&f.a[1]).ends_lacked;
+	}
 	assert_true(share_stats(&f.a[1]).held_refused > 0);
-	index_stats(B->r->index, &st);
-	assert_int_equal(st.evicted_pages, 0);
-	before = put_of(SHARE_ENDS);
-	work_for(&f, 60000, 50);
-	assert_in_range(put_of(SHARE_ENDS) - before, 0, 4 * 64);	/* it does not go on and on */
+	/* 20 rounds, two minutes: 20 ends, each twice or three times */
+	assert_in_range(share_stats(&f.a[1]).ends_lacked - want, 1, 3 * 20);
 	fleet_end(&f);
 }
 
@@ -205,8 +255,18 @@ static void learned_values_reach_a_new_agent(void **state)
 	assert_true(server(A, "s9").v.capacity_tokens > 16384);
 	assert_int_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);
 	e.u.server.capacity_tokens = 20000;
+	route_share_apply(A->r, 8, &e, f.now);
+	assert_true(server(A, "s9").v.capacity_tokens > 20000);		/* the largest counts */
 	route_share_apply(A->r, 7, &e, f.now);
-	assert_true(server(A, "s9").v.capacity_tokens > 20000);
+	assert_int_equal(server(A, "s9").v.capacity_tokens, 20000);	/* taken back */
+	e.u.server.capacity_tokens = 30000;
+	route_share_apply(A->r, 8, &e, f.now);
+	assert_int_equal(server(A, "s9").v.capacity_tokens, 30000);
+	route_share_gone(A->r, 8, f.now);
+	assert_int_not_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);
+	route_share_apply(A->r, 7, &e, f.now);
+	work_for(&f, 250000, 1000);
+	assert_int_not_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);	/* silent */
 	fleet_end(&f);
 }
 
@@ -340,13 +400,16 @@ static void assert_sound(void)
 	}
 }
 
-static void run_at_random(unsigned seed, unsigned loss, unsigned twice, msec delay)
+static void run_at_random(
+    unsigned seed, unsigned loss, unsigned twice, msec delay, const unsigned *capacity_pages)
 {
 	struct rng rng;
 
 	fleet_begin(&f, 3);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 3; i++) {
 		f.a[i].w.o.ledger_max_age_ms = 20000;
+		f.a[i].w.o.pool_default.capacity = capacity_pages != NULL ? capacity_pages[i] * 16 : 0;
+	}
 	fleet_open(&f);
 	rng_init(&rng, seed);
 	rng_init(&f.rng, seed * 7 + 1);
@@ -357,7 +420,7 @@ static void run_at_random(unsigned seed, unsigned loss, unsigned twice, msec del
 	memset(history, 0, sizeof(history));
 	for (unsigned step = 0; step < 1500; step++) {
 		go_on(&rng, step < 1300);
-		pass(&f, 3);
+		pass(&f, capacity_pages != NULL ? 30 : 3);
 		if (step % 200 == 0)
 			assert_sound();
 	}
@@ -374,7 +437,8 @@ static void run_at_random(unsigned seed, unsigned loss, unsigned twice, msec del
 	assert_sound();
 	if (differing() != 0)
 		fail_msg("seed %u, loss %u: %zu of %zu differ", seed, loss, differing(), pairs_held(&f.a[0]));
-	assert_true(pairs_held(&f.a[0]) > 1000);
+	if (pairs_held(&f.a[0]) <= (capacity_pages != NULL ? capacity_pages[0] : 1000))
+		fail_msg("seed %u: only %zu held", seed, pairs_held(&f.a[0]));
 	for (unsigned i = 0; i < 3; i++) {
 		struct index_stats s;
 
@@ -396,19 +460,28 @@ static unsigned seeds(void)
 static void at_random(void **state)
 {
 	for (unsigned seed = 1; seed <= seeds(); seed++)
-		run_at_random(seed, 0, 0, 0);
+		run_at_random(seed, 0, 0, 0, NULL);
 }
 
 static void at_random_late_and_twice(void **state)
 {
 	for (unsigned seed = 1; seed <= seeds(); seed++)
-		run_at_random(seed, 0, 300, 100);
+		run_at_random(seed, 0, 300, 100, NULL);
 }
 
 static void at_random_with_loss(void **state)
 {
 	for (unsigned seed = 1; seed <= seeds(); seed++)
-		run_at_random(seed, 100, 100, 50);
+		run_at_random(seed, 100, 100, 50, NULL);
+}
+
+static void at_random_with_full_servers(void **state)
+{
+	for (unsigned seed = 1; seed <= seeds(); seed++) {
+		run_at_random(seed, 0, 0, 20, (unsigned[]){ 300, 300, 300 });
+		run_at_random(seed, 100, 100, 50, (unsigned[]){ 300, 300, 300 });
+		run_at_random(seed, 100, 0, 20, (unsigned[]){ 250, 350, 450 });
+	}
 }
 
 int main(void)
@@ -419,13 +492,16 @@ int main(void)
 		cmocka_unit_test(a_new_agent_learns_all),
 		cmocka_unit_test(a_partition_heals),
 		cmocka_unit_test(an_anchor_that_is_wrong),
-		cmocka_unit_test(without_room),
+		cmocka_unit_test(full_servers_become_equal),
+		cmocka_unit_test(different_capacities_become_equal),
+		cmocka_unit_test(what_is_refused_is_asked_for_ever_later),
 		cmocka_unit_test(a_cleared_cache_stays_clear),
 		cmocka_unit_test(learned_values_reach_a_new_agent),
 		cmocka_unit_test(odd_entries),
 		cmocka_unit_test(at_random),
 		cmocka_unit_test(at_random_late_and_twice),
 		cmocka_unit_test(at_random_with_loss),
+		cmocka_unit_test(at_random_with_full_servers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
