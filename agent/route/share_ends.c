@@ -176,7 +176,7 @@ static void put_ends(struct route *r, const struct server_names *names, uint32_t
 	struct sync *y = r->sharing->sync;
 	struct share_entry e = { .kind = SHARE_ENDS, .u.ends = {
 		.at = names_at(names), .part = part, .ends = y->ends, .n = y->n_ends, .to = y->ends_to[id],
-		.evicted_ago_ms = index_evicted_ago(r->index, id, now),
+		.evicted_ago_ms = sums_told_ago(r, id, now),
 	} };
 
 	sync_put(r, names->hash, &e, 32 + y->n_ends * 10);
@@ -451,8 +451,10 @@ void sync_apply_held(struct route *r, const struct share_held *h, msec now)
 		return;
 	index_match(r->index, &w.space, sh->pages, w.n, &sh->sync->match);
 	had = index_match_depth(&sh->sync->match, id);
-	if (had >= w.n) {
+	if (had >= w.n) {		/* some of it may only be claimed, by a request whose end was lost */
 		count_add_any(&sh->n.repeated, 1);
+		use.hits = 0;
+		index_hold(r->index, &w.space, sh->pages, w.n, had, id, &use, now, &end);
 		return;
 	}
 	got = index_hold(r->index, &w.space, sh->pages, w.n, had, id, &use, now, &end);

@@ -12,11 +12,6 @@
 #define PUT_A_SLICE	4u
 #define COMPARED_A_SLICE	64u
 
-static bool has_bit(const uint64_t *set, server_id id)
-{
-	return set[id / 64] >> id % 64 & 1;
-}
-
 static void set_bit(uint64_t *set, server_id id)
 {
 	set[id / 64] |= (uint64_t)1 << id % 64;
@@ -24,12 +19,13 @@ static void set_bit(uint64_t *set, server_id id)
 
 /* ---- horizons ------------------------------------------------------------------------------ */
 
-/* Return the horizon of <id> as a time. */
+/* Return the horizon of <id> as a time: the beginning of its step of the index's clock, so that it
+ * is the same whenever it is read. */
 static msec horizon_of(struct route *r, server_id id, msec now)
 {
 	msec ago = index_evicted_ago(r->index, id, now);
 
-	return ago < 0 ? FROM_START : now - ago;
+	return ago < 0 ? FROM_START : (now - ago) >> 4 << 4;
 }
 
 void sums_horizon(struct sync *y, server_id id, msec ago, msec now)
@@ -49,7 +45,7 @@ void sums_sample(struct route *r, msec now)
 	memcpy(y->before, y->sampled, sizeof(y->before));
 	for (unsigned id = 0; id < SERVERS_MAX; id++) {
 		y->sampled[id] = horizon_of(r, (server_id)id, now);
-		moves |= y->sampled[id] >> 4 != y->before[id] >> 4;
+		moves |= y->sampled[id] != y->before[id];
 	}
 	y->still = moves ? 0 : y->still < UINT32_MAX ? y->still + 1 : y->still;
 	if (y->still == STILL_SAMPLES)		/* what was left out next to it can be compared */
@@ -75,17 +71,38 @@ static bool is_later(msec theirs, msec own)
 	return theirs != FROM_START && (own == FROM_START || theirs > own + CLOCKS_MS / 2);
 }
 
+/* What was evicted last may be left in part. As long as the horizon moves on, it is left so. */
+static bool is_still(const struct sync *y, server_id id, msec horizon)
+{
+	return horizon != FROM_START && horizon == y->before[id];
+}
+
+msec sums_told_ago(struct route *r, server_id id, msec now)
+{
+	msec ago = index_evicted_ago(r->index, id, now);
+
+	return ago < 0 || has_bit(r->sharing->sync->exact, id) ? ago : ago + 16;
+}
+
 /* y->at: the next server. */
 bool sums_evict(struct route *r, msec now)
 {
 	struct sync *y = r->sharing->sync;
 
+	if (y->at == 0)
+		memset(y->exact, 0, sizeof(y->exact));
+
 	for (uint32_t n = 0; y->at < SERVERS_MAX; y->at++) {
 		server_id id = (server_id)y->at;
-		bool later = is_later(y->told[id], horizon_of(r, id, now));
+		msec horizon = horizon_of(r, id, now);
+		bool later = is_later(y->told[id], horizon);
 
-		if (n++ == SERVERS_A_SLICE || index_evict_unused(r->index, id,
-						  later ? now - y->told[id] : -1, now, EVICT_A_SLICE))
+		if (n++ == SERVERS_A_SLICE)
+			return false;
+		if (later || is_still(y, id, horizon))
+			set_bit(y->exact, id);
+		if (has_bit(y->exact, id) && index_evict_unused(r->index, id,
+						 later ? now - y->told[id] : -1, now, EVICT_A_SLICE))
 			return false;
 		y->told[id] = FROM_START;
 	}
@@ -170,7 +187,7 @@ static void put_sums(struct route *r, server_id id, msec now)
 		.at = names_at(&n), .sums = y->sums[id], .n = SPACE_PARTS,
 		.quiet_ms = quiet_now(y, now), .cleared_ago_ms = cleared_ago(r, id, now),
 		.oldest_ms = y->low[id] == FROM_START ? -1 : now - y->low[id],
-		.evicted_ago_ms = index_evicted_ago(r->index, id, now),
+		.evicted_ago_ms = sums_told_ago(r, id, now),
 	};
 	y->answered[id] = now;
 	sync_put(r, n.hash, &e, SPACE_PARTS * 8 + 40);

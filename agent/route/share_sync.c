@@ -8,7 +8,9 @@
 #define ROUND_EVERY_MS	60000
 #define QUIET_MS	10000		/* ends used within that time are left out of periodic rounds */
 #define GAP_LEAST_MS	300		/* between rounds that were asked for */
+#define GAP_AGAIN_MS	600		/* the same, if losses go on */
 #define GAP_MOST_MS	60000
+#define CALM_MS		30000
 /* So often rounds may start with the least gap again: after losses, and for other reasons. */
 #define HARD_EVERY_MS	5000
 #define SOFT_EVERY_MS	15000
@@ -82,7 +84,7 @@ static void see_run(void *arg, const struct held_run *run)
 
 		if (compared)
 			y->sums[h->server][end % SPACE_PARTS] += end;
-		if (h->end && old)
+		if (h->end && old && has_bit(y->exact, h->server))
 			index_evict_at(r->index, h->server, run->end);
 		ends_see(y, run, h, compared);
 	}
@@ -152,15 +154,17 @@ void sync_wait_longer(struct sync *y, msec now)
 static void take_wishes(struct sync *y, msec now)
 {
 	int how = atomic_exchange_explicit(&y->resync, RESYNC_NO, memory_order_relaxed);
+	msec since;
 
 	if (how == RESYNC_NO)
 		return;
+	since = now - y->last_least;
 	y->wanted = true;
-	if (now - y->last_least >= (how == RESYNC_NOW ? HARD_EVERY_MS : SOFT_EVERY_MS)) {
-		y->last_least = now;
-		y->gap = GAP_LEAST_MS;
-		y->wait = rng_below(&y->rng, GAP_LEAST_MS);
-	}
+	if (since < (how == RESYNC_NOW ? HARD_EVERY_MS : SOFT_EVERY_MS))
+		return;
+	y->last_least = now;
+	y->gap = since < CALM_MS ? GAP_AGAIN_MS : GAP_LEAST_MS;
+	y->wait = rng_below(&y->rng, (uint32_t)y->gap);
 }
 
 static bool round_is_due(struct sync *y, msec now)
@@ -195,7 +199,7 @@ static bool begin(struct route *r, msec now)
 		y->begun = true;
 		y->next_round = sync_next_round(y, now);
 		y->last_wanted = now - GAP_MOST_MS;
-		y->last_least = now - SOFT_EVERY_MS;
+		y->last_least = now - CALM_MS;
 	}
 	sums_sample(r, now);
 	share_tell_learned(r, now);

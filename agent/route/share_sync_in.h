@@ -109,6 +109,7 @@ struct sync {
 	msec filled;
 	/* horizons, as times; FROM_START: none */
 	msec told[SERVERS_MAX];		/* the latest of siblings, which is not yet the index's */
+	uint64_t exact[SERVERS_MAX / 64];	/* bit per server: nothing is left before its horizon */
 	msec sampled_at, sampled[SERVERS_MAX], before[SERVERS_MAX];	/* and the sample before */
 	uint32_t still;			/* samples since a horizon moved */
 	msec answered[SERVERS_MAX];	/* when own sums were put last */
@@ -136,6 +137,11 @@ struct sync {
 	server_id ends_of;
 	share_agent ends_from;
 };
+
+static inline bool has_bit(const uint64_t *set, server_id id)
+{
+	return set[id / 64] >> id % 64 & 1;
+}
 
 enum { RESYNC_NO, RESYNC_SOON, RESYNC_NOW };
 
@@ -178,6 +184,8 @@ void sums_horizon(struct sync *y, server_id id, msec ago, msec now);
 void sums_sample(struct route *r, msec now);
 /* Set what the walk that begins now compares: y->low, and y->cutoff if the round is a sibling's. */
 void sums_range(struct route *r, msec now);
+/* Return the age of the horizon to tell; -1: none. */
+msec sums_told_ago(struct route *r, server_id id, msec now);
 /* Do a slice. Each returns true at its end. */
 bool sums_evict(struct route *r, msec now);
 bool sums_put(struct route *r, msec now);

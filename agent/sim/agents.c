@@ -254,6 +254,16 @@ static void pass_until(struct agents *a, double then)
 	a->now = then;
 }
 
+static bool any_open(const struct agents *a)
+{
+	struct route_stats st = { .open = 0 };
+
+	for (unsigned i = 0; i < a->opts.n && st.open == 0; i++)
+		if (a->agent[i].router != NULL)
+			router_stats(a->agent[i].router, &st);
+	return st.open > 0;
+}
+
 int agents_settle(struct agents *a, double most_s)
 {
 	double end = a->now;
@@ -263,7 +273,7 @@ int agents_settle(struct agents *a, double most_s)
 		pass_until(a, end + s);
 		if (pairs_compare(a) < 0)
 			return -1;
-		if (a->differing > 0)
+		if (a->differing > 0 || any_open(a))
 			continue;
 		a->settled_s = s;
 		return 0;

@@ -48,7 +48,8 @@ struct agents *agents_new(
     const struct agents_opts *o, const struct sim_trace *t, struct chooser *c);
 void agents_free(struct agents *a);
 
-/* After the run: let time pass until all agents have the same pairs, <most_s> seconds at most.
+/* After the run: let time pass until all agents have the same pairs and no request is open in any
+ * of them, <most_s> seconds at most.
  * Returns -1 if there is no memory. Not if they do not share. */
 int agents_settle(struct agents *a, double most_s);
 
@@ -64,7 +65,7 @@ struct agents_result {
 	uint64_t resyncs;		/* asked for because of a hole or a sibling met */
 	uint64_t pairs, differing;	/* (server, page) that any agent has; that not all have */
 	uint64_t lacked;		/* by the agent that lacks the most */
-	double settled_s;		/* time after the run until no pair differed; negative: some do */
+	double settled_s;		/* time after the run until this was so; negative: it is not */
 	uint64_t open;			/* requests open in any ledger after that time: their ends were lost */
 	struct route_share_stats share;	/* the sum of all agents */
 	double fresh_hit, others_hit;	/* of what the successor, and the others, decided since it started */

@@ -433,7 +433,7 @@ static void run_at_random(
 	work_for(&f, 30000, 50);
 	for (unsigned i = 0; i < 3; i++)
 		route_share_resync(f.a[i].w.r);
-	work_for(&f, 5000, 10);
+	work_for(&f, capacity_pages != NULL ? 15000 : 5000, 10);
 	assert_sound();
 	if (differing() != 0)
 		fail_msg("seed %u, loss %u: %zu of %zu differ", seed, loss, differing(), pairs_held(&f.a[0]));
