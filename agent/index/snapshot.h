@@ -82,10 +82,25 @@ typedef int snapshot_server(void *arg, struct span name);
 
 /* Load <n> bytes into <ix>, beside what it holds; others may use it meanwhile. The last use of a
  * prefix that it does not hold is as long before <now> as it was before the start of the snapshot.
- * The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 13
+ * The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 12
  * a record meanwhile. Returns -1, sets <e> and changes nothing if the snapshot is refused. */
 int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t *bytes, size_t n,
 		  snapshot_server *server, void *arg, msec now, struct snapshot_stats *s, struct err *e);
+
+/* The same in steps of at most 0.2 ms, if the sections are as snapshot_write() makes them. <bytes>
+ * and <arg> are borrowed until the loader is freed. Returns NULL if there is no memory. */
+struct snapshot_loader;
+struct snapshot_loader *snapshot_loader_new(struct index *ix, const struct snapshot_of *of,
+    const uint8_t *bytes, size_t n, snapshot_server *server, void *arg, msec now);
+
+/* Returns 0 if there is more; 1, with <s>, if all is loaded; -1, with <e>, if the snapshot is
+ * refused. A server that is dropped between two steps gets nothing from then on. */
+int snapshot_load_step(struct snapshot_loader *l, struct snapshot_stats *s, struct err *e);
+void snapshot_loader_free(struct snapshot_loader *l);	/* at any time; <l> may be NULL */
+
+/* Return the most memory for loading a snapshot of an index of <max_bytes> that did not change much
+ * while it was written: with its bytes, which are fewer than this. */
+uint64_t snapshot_load_bytes(size_t max_bytes);
 
 /* ---- comparing ---- */
 

@@ -140,6 +140,7 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 		return;
 	more = read_apply(sh);
 	more |= snapshot_step(sh);
+	more |= warm_step(sh);
 	more |= close_gone(sh);
 	more |= route_share_work(sh->agent->route, agent_msec(sh->agent));
 	if (!more)
@@ -265,7 +266,7 @@ int share_attach(struct share *sh, const struct route_opts *ro, const struct has
 		    "share.servers needs a permanent key that all agents of the fleet have: state_dir is missing "
 		    "or not writable, and key_file is not set");
 	sh->key = *key;
-	sh->warm.most = snapshot_bytes_most(ro->index.max_bytes);
+	sh->warm.most = snapshot_load_bytes(ro->index.max_bytes);
 	sh->outbox = share_outbox_new(&sh->key, sh->self, sh->n_parts, sh->opts.max_bytes);
 	sh->inbox = share_inbox_new(&sh->key, sh->self, sh->n_parts);
 	if (sh->outbox == NULL || sh->inbox == NULL || route_share(sh->agent->route, &to) != 0)

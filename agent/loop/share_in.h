@@ -32,6 +32,7 @@
 #define CONN_SMALL_REPLY	((size_t)1 << 20)
 #define READ_REPLY_MAX		((size_t)32 << 20)	/* of all readers together */
 #define READ_BLOCK_MS		1000
+#define SLICE_US		2000	/* of work that can wait, in a turn of the loop */
 #define SEND_BATCHES_MAX	8		/* of a part, not confirmed */
 
 #ifdef HAVE_HIREDIS
@@ -223,12 +224,13 @@ struct share_warm {
 	enum warm_state state;
 	bool loading, loaded, asking, alone;
 	unsigned tries, lost;		/* <lost>: connections since the last chunk */
-	msec since, asked_at, wanted_at;
+	msec since, asked_at, wanted_at, began;
 	uint64_t known;			/* the snapshot in the store at the start; 0: none */
 	struct snapshot_meta meta;	/* of the one that is loaded */
 	uint32_t chunk;			/* the next */
-	uint8_t *bytes;
-	size_t n, cap, most;
+	uint8_t *bytes;			/* [meta.bytes] */
+	size_t n, most;
+	struct route_restoring *restoring;	/* NULL: not all chunks have come */
 };
 
 struct snapshot_job {
@@ -242,6 +244,7 @@ struct snapshot_job {
 };
 
 void warm_tick(struct share *sh, msec now);
+bool warm_step(struct share *sh);		/* load a slice; true: there is more */
 void warm_command_lost(struct share *sh);	/* a connection for commands: ask again */
 void warm_lost(struct share *sh);		/* a stream does not reach back to the snapshot */
 void warm_free(struct share *sh);

@@ -1,4 +1,5 @@
 /* What the configuration says about sharing. */
+#include "agent/index/snapshot.h"
 #include "agent/loop/share_in.h"
 
 #define FDS_THREAD	4	/* of its loop, and the bulk connection */
@@ -33,7 +34,8 @@ uint64_t share_fds(const struct loop_opts *o)
 	return share_wanted(o) ? FDS_THREAD + STORE_SERVERS_MAX + STORE_PARTS_MAX : 0;
 }
 
-/* An answer is in memory twice: as it came, and decoded. */
+/* An answer is in memory twice: as it came, and decoded. So is a batch that is under way: in the
+ * outbox, and in the buffer of its connection. */
 uint64_t share_budget(const struct loop_opts *o)
 {
 	uint64_t readers = o->share.cluster ? share_parts(&o->share) : 1, each = READ_REPLY_MAX / readers;
@@ -42,5 +44,12 @@ uint64_t share_budget(const struct loop_opts *o)
 		return 0;
 	if (each < CONN_SMALL_REPLY)
 		each = CONN_SMALL_REPLY;
-	return o->share.max_bytes + 2 * readers * each + BULK_BYTES + STATE_BYTES;
+	return 2 * o->share.max_bytes + 2 * readers * each + BULK_BYTES + STATE_BYTES;
+}
+
+uint64_t share_load_budget(const struct loop_opts *o, size_t index_max_bytes)
+{
+	bool loads = share_wanted(o) || o->share.snapshot_from[0][0] != '\0';
+
+	return loads ? snapshot_load_bytes(index_max_bytes) : 0;
 }

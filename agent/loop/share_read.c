@@ -16,7 +16,6 @@
 #include "agent/base/mem.h"
 #include "agent/os/clock.h"
 
-#define SLICE_US	2000
 #define FROM_NOW	"$"	/* a position: only entries that are added from now on */
 
 struct stream_id {

@@ -1,7 +1,7 @@
 /* How an agent that starts becomes warm.
  *
  *   ASK    is there a snapshot in the store?
- *   LOAD   yes: read its chunks and load them into the index, which is in use already
+ *   LOAD   yes: read its chunks, then load them in slices into the index, which is in use already
  *   READ   read the streams, from the snapshot's positions on or from their beginning
  *   YES    all that was in the streams is applied, and a snapshot was loaded or no sibling has one
  *
@@ -62,9 +62,11 @@ static void start_reading(struct share *sh)
 
 static void drop_bytes(struct share_warm *w)
 {
+	route_restore_end(w->restoring);
+	w->restoring = NULL;
 	mem_free(w->bytes);
 	w->bytes = NULL;
-	w->n = w->cap = 0;
+	w->n = 0;
 	w->loading = false;
 }
 
@@ -110,51 +112,65 @@ static void log_loaded(struct share *sh, const struct snapshot_stats *st, msec m
 	log_end(&ln);
 }
 
-static void load_bytes(struct share *sh)
+/* All chunks have come. */
+static void start_restoring(struct share *sh)
 {
 	struct share_warm *w = &sh->warm;
-	struct snapshot_stats st = { 0 };
-	struct err e = { 0 };
-	msec begun = clock_msec();
 
 	if (w->n != w->meta.bytes) {
 		refuse_snapshot(sh, "it has another size than described");
 		return;
 	}
-	if (route_restore(sh->agent->route, w->bytes, w->n, agent_msec(sh->agent), &st, &e) != 0) {
-		refuse_snapshot(sh, e.text);
+	w->restoring = route_restore_begin(sh->agent->route, w->bytes, w->n, agent_msec(sh->agent));
+	if (w->restoring == NULL) {
+		refuse_snapshot(sh, "not enough memory to load it");
 		return;
+	}
+	w->began = clock_msec();
+	conn_aim(&sh->bulk, NULL);
+	ev_idle_start(sh->loop, &sh->idle);
+}
+
+bool warm_step(struct share *sh)
+{
+	struct share_warm *w = &sh->warm;
+	struct snapshot_stats st = { 0 };
+	struct err e = { 0 };
+	usec until;
+	int rc = 0;
+
+	if (w->restoring == NULL)
+		return false;
+	for (until = clock_usec() + SLICE_US; rc == 0 && clock_usec() < until;)
+		rc = route_restore_step(w->restoring, &st, &e);
+	if (rc == 0)
+		return true;
+	if (rc < 0) {
+		refuse_snapshot(sh, e.text);
+		return false;
 	}
 	w->loaded = true;
 	count_add(&sh->figures.snapshots_loaded, 1);
 	__atomic_store_n(&sh->figures.snapshot_bytes, w->n, __ATOMIC_RELAXED);
-	log_loaded(sh, &st, clock_msec() - begun);
+	log_loaded(sh, &st, clock_msec() - w->began);
 	loading_ended(sh);
+	return false;
 }
 
-/* A chunk, then its hash. The buffer grows with what has come. */
+/* A chunk, then its hash. */
 static const char *take_chunk(struct share *sh, uint32_t i, struct span chunk)
 {
 	struct share_warm *w = &sh->warm;
-	size_t n = chunk.n - 8, cap = w->cap > 0 ? w->cap : SNAPSHOT_CHUNK;
+	size_t n = chunk.n - 8;
 	uint64_t hash;
-	uint8_t *more;
 
 	if (chunk.n < 8)
 		return "a chunk is missing";
 	memcpy(&hash, chunk.p + n, 8);
 	if (le64toh(hash) != snapshot_chunk_hash(sh, w->meta.gen, i, chunk.p, n))
 		return "a chunk is damaged, or was written under another key";
-	if (n > w->most - w->n)
-		return "it is larger than this index could write; is index.max_bytes the same?";
-	while (cap < w->n + n)
-		cap *= 2;
-	if (cap > w->cap) {
-		if ((more = mem_resize(w->bytes, cap, 1)) == NULL)
-			return "not enough memory";
-		w->bytes = more;
-		w->cap = cap;
-	}
+	if (n > w->meta.bytes - w->n)
+		return "it has another size than described";
 	memcpy(w->bytes + w->n, chunk.p, n);
 	w->n += n;
 	w->lost = 0;
@@ -175,7 +191,7 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t i, struct redisReply *r
 	} else if ((why = take_chunk(sh, (uint32_t)i, reply_text(r))) != NULL) {
 		refuse_snapshot(sh, why);
 	} else if (++w->chunk == w->meta.chunks) {
-		load_bytes(sh);
+		start_restoring(sh);
 	} else {
 		snapshot_get_chunk(sh, on_chunk, w->meta.gen, w->chunk);
 	}
@@ -184,17 +200,19 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t i, struct redisReply *r
 
 void warm_bulk_opened(struct share *sh)
 {
-	if (sh->warm.loading)
+	if (sh->warm.loading && sh->warm.restoring == NULL)
 		snapshot_get_chunk(sh, on_chunk, sh->warm.meta.gen, sh->warm.chunk);
 }
 
 /* It goes on when the connection is back, with the chunk that is missing. */
 void warm_bulk_lost(struct share *sh)
 {
-	if (sh->warm.loading && ++sh->warm.lost >= TRIES)
+	if (sh->warm.loading && sh->warm.restoring == NULL && ++sh->warm.lost >= TRIES)
 		refuse_snapshot(sh, "the connection was lost each time that a chunk was asked for");
 }
 
+/* All of it is allocated at once, because a block that grows is copied. The size is not trusted
+ * further than this: memory that is not written takes none. */
 static void start_loading(struct share *sh, const struct snapshot_meta *m)
 {
 	struct share_warm *w = &sh->warm;
@@ -205,7 +223,12 @@ static void start_loading(struct share *sh, const struct snapshot_meta *m)
 	w->chunk = 0;
 	w->lost = 0;
 	w->loading = true;
-	conn_aim(&sh->bulk, sh->part[0].owner);
+	if (m->bytes > w->most)
+		refuse_snapshot(sh, "it is larger than this index could write; is index.max_bytes the same?");
+	else if ((w->bytes = mem_alloc(m->bytes)) == NULL)
+		refuse_snapshot(sh, "not enough memory");
+	else
+		conn_aim(&sh->bulk, sh->part[0].owner);
 }
 
 /* ---- asking ---- */
@@ -312,7 +335,9 @@ void warm_tick(struct share *sh, msec now)
 {
 	if (sh->warm.state == WARM_YES || sh->part[0].owner == NULL)
 		return;
-	if (sh->warm.loading)
+	if (sh->warm.restoring != NULL)
+		ev_idle_start(sh->loop, &sh->idle);
+	else if (sh->warm.loading)
 		conn_aim(&sh->bulk, sh->part[0].owner);
 	else if (sh->warm.state == WARM_ASK)
 		ask_for_meta(sh, now);

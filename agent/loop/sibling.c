@@ -82,6 +82,8 @@ static bool make_room(struct fetch *f)
 		return true;
 	if (f->cap > f->s->bytes_most)
 		return fetch_fail(f, "it is larger than this index could write");
+	if (cap > f->s->bytes_most)
+		cap = f->s->bytes_most + 1;
 	if ((more = mem_resize(f->bytes, cap, 1)) == NULL)
 		return fetch_fail(f, "not enough memory");
 	f->bytes = more;
@@ -230,7 +232,7 @@ int sibling_open(struct sibling_reader *s, struct agent *a, const struct loop_op
 	s->every_ms = so->snapshot_from_every_ms;
 	s->ready = so->ready;
 	s->warm_timeout_ms = so->warm_timeout_ms;
-	s->bytes_most = snapshot_bytes_most(ro->index.max_bytes);
+	s->bytes_most = snapshot_load_bytes(ro->index.max_bytes);
 	for (unsigned i = 0; i < LISTEN_MAX && so->snapshot_from[i][0] != '\0'; i++) {
 		if (addr_parse(so->snapshot_from[i], &s->addr[i], e) != 0)
 			return -1;

@@ -228,6 +228,15 @@ struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
     struct snapshot_stats *s, struct err *e);
 
+/* The same in steps of at most 0.2 ms; requests may come in between. <bytes> is borrowed until
+ * route_restore_end(). Returns NULL if there is no memory. */
+struct route_restoring;
+struct route_restoring *route_restore_begin(
+    struct route *r, const uint8_t *bytes, size_t n, msec now);
+/* Returns 0 if there is more; 1, with <s>, if all is loaded; -1, with <e>, if it is refused. */
+int route_restore_step(struct route_restoring *a, struct snapshot_stats *s, struct err *e);
+void route_restore_end(struct route_restoring *a);	/* at any time; <a> may be NULL */
+
 /* ---- figures, for /metrics ----------------------------------------------------------------- */
 
 /* What became of the load header of a log line. */

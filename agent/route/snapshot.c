@@ -92,9 +92,10 @@ struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *
 	return w;
 }
 
-struct restoring {
+struct route_restoring {
 	struct route *r;
 	msec now;
+	struct snapshot_loader *loader;
 };
 
 static struct server *server_of(struct route *r, struct span pool, struct span name, msec now)
@@ -122,7 +123,7 @@ static bool split_at_nul(struct span *s, struct span *before)
 
 static int server_named(void *arg, struct span rest)
 {
-	struct restoring *a = arg;
+	struct route_restoring *a = arg;
 	struct span pool, name;
 	struct server *s;
 
@@ -143,12 +144,46 @@ static int server_named(void *arg, struct span rest)
 	return s != NULL ? s->id : -1;
 }
 
+struct route_restoring *route_restore_begin(
+    struct route *r, const uint8_t *bytes, size_t n, msec now)
+{
+	struct route_restoring *a = mem_alloc(sizeof(*a));
+	struct snapshot_of of;
+
+	if (a == NULL)
+		return NULL;
+	snapshot_of(r, &of);
+	*a = (struct route_restoring){ .r = r, .now = now };
+	a->loader = snapshot_loader_new(r->index, &of, bytes, n, server_named, a, now);
+	if (a->loader != NULL)
+		return a;
+	mem_free(a);
+	return NULL;
+}
+
+int route_restore_step(struct route_restoring *a, struct snapshot_stats *s, struct err *e)
+{
+	return snapshot_load_step(a->loader, s, e);
+}
+
+void route_restore_end(struct route_restoring *a)
+{
+	if (a == NULL)
+		return;
+	snapshot_loader_free(a->loader);
+	mem_free(a);
+}
+
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
     struct snapshot_stats *s, struct err *e)
 {
-	struct restoring arg = { r, now };
-	struct snapshot_of of;
+	struct route_restoring *a = route_restore_begin(r, bytes, n, now);
+	int rc = 0;
 
-	snapshot_of(r, &of);
-	return snapshot_load(r->index, &of, bytes, n, server_named, &arg, now, s, e);
+	if (a == NULL)
+		return err_set(e, "not enough memory to load it");
+	while (rc == 0)
+		rc = route_restore_step(a, s, e);
+	route_restore_end(a);
+	return rc > 0 ? 0 : -1;
 }

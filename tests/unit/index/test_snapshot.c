@@ -343,6 +343,7 @@ static void a_full_index_is_within_the_bound(void **state)
 	for (size_t k = 0; k < sizeof(shape) / sizeof(shape[0]); k++) {
 		struct index *ix = new_index(max, INDEX_LRU);
 		struct bytes s = { NULL };
+		struct snapshot_stats w;
 		struct index_stats st;
 		page_key p[200];
 		unsigned i = 0;
@@ -356,8 +357,10 @@ static void a_full_index_is_within_the_bound(void **state)
 			i++;
 		} while (st.evicted_records < 100 && i < 1000000);
 		assert_true(st.evicted_records >= 100);
-		assert_int_equal(write_all(ix, SERVERS, i, &s, NULL), 1);
+		assert_int_equal(write_all(ix, SERVERS, i, &s, &w), 1);
 		assert_true(s.n <= snapshot_bytes_most(max) - max);
+		/* its bytes, and what its loader takes */
+		assert_true(s.n + 24 * w.nodes + 12 * w.records <= snapshot_load_bytes(max));
 		print_message("%u pages, %u servers: %zu bytes of %zu\n", shape[k].pages,
 		    shape[k].servers, s.n, max);
 		index_free(ix);
@@ -468,6 +471,85 @@ static struct bytes small_snapshot(void)
 	assert_int_equal(write_all(a, 3, 1000, &s, NULL), 1);
 	index_free(a);
 	return s;
+}
+
+/* ---- in steps ---- */
+
+static size_t room_of(struct index *ix, unsigned id)
+{
+	return index_server_room(ix, (server_id)id);
+}
+
+/* Each step loads a few ends at most, and the index is sound between any two. A server that is
+ * dropped meanwhile, and whose number is given to another one, gets no more pages. */
+static void loads_in_steps(void **state)
+{
+	struct index *a = new_index(4 << 20, INDEX_LRU), *b = new_index(4 << 20, INDEX_LRU), *whole;
+	struct bytes s = { NULL };
+	struct snapshot_stats st;
+	struct snapshot_loader *l;
+	struct index_stats before, now;
+	struct err e;
+	struct rng rng;
+	unsigned steps = 0, dropped_at = 0;
+	int rc;
+
+	rng_init(&rng, 6);
+	random_steps(a, &rng, 3000, 100);
+	assert_int_equal(write_all(a, SERVERS, 0, &s, NULL), 1);
+	whole = load(&s, 4 << 20, INDEX_LRU, 0, 0, NULL);
+	assert_true(room_of(whole, 3) > 0);
+	assert_non_null(l = snapshot_loader_new(b, &here, s.p, s.n, server_by_name, NULL, 0));
+	index_stats(b, &before);
+	while ((rc = snapshot_load_step(l, &st, &e)) == 0) {
+		index_stats(b, &now);
+		assert_true(now.records - before.records <= 600);	/* 8 paths of some nodes */
+		before = now;
+		if (++steps % 50 == 0)
+			check(b);
+		if (dropped_at == 0 && room_of(b, 3) > 0) {
+			dropped_at = steps;
+			while (!index_drop_step(b, 3, 100))
+				;
+		}
+	}
+	assert_int_equal(rc, 1);
+	assert_true(steps > 100 && dropped_at > 0 && dropped_at < steps);
+	check(b);
+	assert_int_equal(room_of(b, 3), 0);
+	for (unsigned i = 0; i < SERVERS; i++)
+		if (i != 3)
+			assert_int_equal(room_of(b, i), room_of(whole, i));
+	assert_int_equal(snapshot_load_step(l, &st, &e), 1);
+	snapshot_loader_free(l);
+	index_free(a);
+	index_free(b);
+	index_free(whole);
+	free(s.p);
+}
+
+static void a_loader_may_be_freed_at_any_step(void **state)
+{
+	struct bytes s = small_snapshot();
+	struct snapshot_stats st;
+	struct err e;
+	int rc = 0;
+
+	for (unsigned n = 0; rc == 0; n++) {
+		struct index *ix = new_index(1 << 20, INDEX_LRU);
+		struct snapshot_loader *l =
+		    snapshot_loader_new(ix, &here, s.p, s.n, server_by_name, NULL, 0);
+
+		assert_non_null(l);
+		rc = 0;
+		for (unsigned i = 0; i < n && rc == 0; i++)
+			rc = snapshot_load_step(l, &st, &e);
+		snapshot_loader_free(l);
+		check(ix);
+		index_free(ix);
+	}
+	assert_int_equal(rc, 1);
+	free(s.p);
 }
 
 static void cut_short_anywhere(void **state)
@@ -587,6 +669,8 @@ int main(void)
 		cmocka_unit_test(random_trees_come_back),
 		cmocka_unit_test(long_chains_come_back),
 		cmocka_unit_test(a_smaller_budget_takes_the_newest),
+		cmocka_unit_test(loads_in_steps),
+		cmocka_unit_test(a_loader_may_be_freed_at_any_step),
 		cmocka_unit_test(cut_short_anywhere),
 		cmocka_unit_test(any_bit_flipped),
 		cmocka_unit_test(any_of_many_bits_flipped),

@@ -1,0 +1,49 @@
+/* test_share_opts.c - what sharing takes at the most. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/loop/share.h"
+
+static void a_snapshot_that_is_loaded_counts(void **state)
+{
+	const size_t index = (size_t)256 << 20;
+	struct loop_opts *o = calloc(1, sizeof(*o));
+
+	loop_defaults(o);
+	assert_int_equal(share_budget(o), 0);
+	assert_int_equal(share_load_budget(o, index), 0);
+	snprintf(o->share.snapshot_from[0], sizeof(o->share.snapshot_from[0]), "127.0.0.1:1");
+	assert_true(share_load_budget(o, index) >= index);
+	o->share.snapshot_from[0][0] = '\0';
+	snprintf(o->share.servers[0], sizeof(o->share.servers[0]), "127.0.0.1:1");
+	assert_true(share_load_budget(o, index) >= index);
+	assert_true(share_load_budget(o, index) < index + (2 << 20));
+	free(o);
+}
+
+static void a_batch_under_way_counts_twice(void **state)
+{
+	struct loop_opts *o = calloc(1, sizeof(*o));
+	uint64_t before;
+
+	loop_defaults(o);
+	snprintf(o->share.servers[0], sizeof(o->share.servers[0]), "127.0.0.1:1");
+	before = share_budget(o);
+	o->share.max_bytes += 1 << 20;
+	assert_int_equal(share_budget(o) - before, 2 << 20);
+	free(o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_snapshot_that_is_loaded_counts),
+		cmocka_unit_test(a_batch_under_way_counts_twice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
