@@ -10,8 +10,8 @@
  * server all pages above it. The newest end comes first, so each end goes to the head of its lists,
  * and the ends that do not fit are those that would be evicted first.
  *
- * Memory: 24 bytes a node and 12 an owner. Together with the bytes of the snapshot that is less than
- * both take in an index, see snapshot_load_bytes(). */
+ * Memory: 24 bytes a node and 12 an owner. Together with the bytes of the snapshot that is less
+ * than both take in an index, see snapshot_load_bytes(). */
 #include "agent/index/place.h"
 #include "agent/index/snapshot_load_in.h"
 

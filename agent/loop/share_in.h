@@ -28,7 +28,7 @@
 #define STORE_KEY_MAX		(FLEET_NAME_MAX + 80)
 #define STORE_ID_MAX		48		/* "1700000000000-0" */
 #define STORE_PASSWORD_MAX	512
-#define CONN_WAITING_MAX	64		/* commands without an answer yet */
+#define CONN_WAITING_MAX	(STORE_PARTS_MAX + 16)	/* commands without an answer yet */
 #define CONN_SMALL_REPLY	((size_t)1 << 20)
 #define READ_REPLY_MAX		((size_t)32 << 20)	/* of all readers together */
 #define READ_BLOCK_MS		1000
@@ -154,6 +154,8 @@ struct share_part {
 	uint64_t turn;			/* answers of earlier turns say nothing about batches */
 	unsigned under_way;
 	msec retry_at;
+	unsigned probe;			/* so many answers until that to the batch of: (0: none is) */
+	char probe_at[STORE_ID_MAX];	/* what had been read when it was sent */
 	/* reading */
 	char at[STORE_ID_MAX];		/* the last entry that was read; "": none */
 	bool at_is_early;		/* that is a position before a snapshot, not an entry */
@@ -179,6 +181,20 @@ void store_find_servers(struct share *sh, const struct share_opts *o);
 void send_reset(struct share_part *p);		/* the owner has changed, or its connection is lost */
 void send_due(struct share *sh, msec now);
 
+/* ---- share_position.c ---------------------------------------------------------------------- */
+
+struct stream_id {
+	uint64_t ms, seq;
+};
+
+bool position_parse(struct span s, struct stream_id *id);
+bool position_is_after(struct stream_id a, struct stream_id b);
+bool position_is_valid(const char *at);
+void position_set(struct share_part *p, struct stream_id id);
+
+/* Write the position <ms> before <at>. */
+void position_before(const char *at, msec ms, char out[STORE_ID_MAX]);
+
 /* ---- share_read.c -------------------------------------------------------------------------- */
 
 struct stream_reader {
@@ -199,11 +215,11 @@ bool read_apply(struct share *sh);		/* a slice of what was received; true: there
 void read_aim(struct share *sh);		/* owners have changed */
 void read_free(struct share *sh);
 bool read_is_current(const struct share *sh, msec now);	/* all parts are read */
-bool read_caught_up(const struct share *sh);
-bool read_position_is_valid(const char *at);
 
-/* Write the position <ms> before <at>. */
-void read_position_before(const char *at, msec ms, char out[STORE_ID_MAX]);
+/* A batch was added as <id> after <at> had been read. If it is not after that, the stream has begun
+ * again with lower positions: read it from its beginning. */
+void read_check_added(struct share_part *p, const char *at, struct span id);
+bool read_caught_up(const struct share *sh);
 
 /* ---- share_snapshot.c, share_warm.c -------------------------------------------------------- */
 

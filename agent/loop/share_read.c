@@ -16,61 +16,8 @@
 #include "agent/base/mem.h"
 #include "agent/os/clock.h"
 
+#define READ_LATE_MS	500	/* an answer comes so much after its time at the most */
 #define FROM_NOW	"$"	/* a position: only entries that are added from now on */
-
-struct stream_id {
-	uint64_t ms, seq;
-};
-
-/* ---- positions ---- */
-
-static bool take_number(struct span *s, uint64_t *v)
-{
-	size_t n = 0;
-
-	for (*v = 0; n < s->n && s->p[n] >= '0' && s->p[n] <= '9'; n++)
-		if (__builtin_mul_overflow(*v, 10, v) ||
-		    __builtin_add_overflow(*v, (uint64_t)(s->p[n] - '0'), v))
-			return false;
-	*s = span_of(s->p + n, s->n - n);
-	return n > 0;
-}
-
-static bool parse_id(struct span s, struct stream_id *id)
-{
-	if (!take_number(&s, &id->ms) || s.n == 0 || s.p[0] != '-')
-		return false;
-	s = span_of(s.p + 1, s.n - 1);
-	return take_number(&s, &id->seq) && s.n == 0;
-}
-
-static bool is_after(struct stream_id a, struct stream_id b)
-{
-	return a.ms != b.ms ? a.ms > b.ms : a.seq > b.seq;
-}
-
-static void set_position(struct share_part *p, struct stream_id id)
-{
-	snprintf(p->at, sizeof(p->at), "%llu-%llu", (unsigned long long)id.ms,
-	    (unsigned long long)id.seq);
-}
-
-bool read_position_is_valid(const char *at)
-{
-	struct stream_id id;
-
-	return parse_id(span_str(at), &id);
-}
-
-/* Entries that are read twice change nothing. */
-void read_position_before(const char *at, msec ms, char out[STORE_ID_MAX])
-{
-	struct stream_id id = { 0, 0 };
-
-	if (parse_id(span_str(at), &id))
-		id.ms = id.ms > (uint64_t)ms ? id.ms - (uint64_t)ms : 0;
-	snprintf(out, STORE_ID_MAX, "%llu-0", (unsigned long long)id.ms);
-}
 
 /* ---- applying ---- */
 
@@ -100,15 +47,15 @@ static bool take_entry(struct share_part *p, const struct redisReply *r)
 	struct stream_id id, last;
 	struct span batch = SPAN("");
 
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || !parse_id(reply_text(r->element[0]), &id))
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || !position_parse(reply_text(r->element[0]), &id))
 		return false;
-	if (parse_id(span_str(p->at), &last) && !is_after(id, last))
+	if (position_parse(span_str(p->at), &last) && !position_is_after(id, last))
 		return false;
 	fields = r->element[1];
 	if (fields->type == REDIS_REPLY_ARRAY && fields->elements == 2)
 		batch = reply_text(fields->element[1]);
 	apply_batch(p, batch);
-	set_position(p, id);
+	position_set(p, id);
 	p->at_is_early = false;
 	return true;
 }
@@ -141,14 +88,19 @@ static void drop_reply(struct stream_reader *r)
 
 static void read_more(struct stream_reader *r);
 
-static void reply_done(struct stream_reader *r)
+static bool all_caught_up(const struct stream_reader *r)
 {
 	bool all = true;
 
-	drop_reply(r);
 	for (uint32_t i = r->first; i < r->first + r->n; i++)
 		all &= r->sh->part[i].caught_up;
-	if (all)
+	return all;
+}
+
+static void reply_done(struct stream_reader *r)
+{
+	drop_reply(r);
+	if (all_caught_up(r))
 		r->count = r->count_most;
 	read_more(r);
 }
@@ -227,15 +179,20 @@ static bool on_entries(struct conn *c, void *arg, uint64_t tag, struct redisRepl
 	return true;
 }
 
+/* If there may be more, the command does not wait: its answer without entries shows that there are
+ * none. If only one entry of each stream is asked for, nothing else shows it. */
 static void read_more(struct stream_reader *r)
 {
-	struct span words[6 + 2 * STORE_PARTS_MAX] = { SPAN("XREAD"), SPAN("COUNT"), span_of("", 0),
-		SPAN("BLOCK"), span_of("", 0), SPAN("STREAMS") };
+	struct span words[6 + 2 * STORE_PARTS_MAX] = { SPAN("XREAD"), SPAN("COUNT"), span_of("", 0) };
 	char count[16], block[16];
-	unsigned n = 6;
+	unsigned n = 3;
 
 	words[2] = span_of(count, (size_t)snprintf(count, sizeof(count), "%u", r->count));
-	words[4] = span_of(block, (size_t)snprintf(block, sizeof(block), "%d", READ_BLOCK_MS));
+	if (all_caught_up(r)) {
+		words[n++] = SPAN("BLOCK");
+		words[n++] = span_of(block, (size_t)snprintf(block, sizeof(block), "%d", READ_BLOCK_MS));
+	}
+	words[n++] = SPAN("STREAMS");
 	for (uint32_t i = r->first; i < r->first + r->n; i++)
 		words[n++] = span_str(r->sh->part[i].key);
 	for (uint32_t i = r->first; i < r->first + r->n; i++)
@@ -260,7 +217,7 @@ static struct stream_id id_in(const struct redisReply *r)
 
 	if (r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0)
 		r = r->element[0];
-	return r != NULL && parse_id(reply_text(r), &id) ? id : (struct stream_id){ 0, 0 };
+	return r != NULL && position_parse(reply_text(r), &id) ? id : (struct stream_id){ 0, 0 };
 }
 
 static void log_lost_entries(struct share_part *p, const char *how)
@@ -274,6 +231,11 @@ static void log_lost_entries(struct share_part *p, const char *how)
 	log_text(&ln, "why", how);
 	log_text(&ln, "effect", "the agents compare digests and send what is missing");
 	log_end(&ln);
+}
+
+static struct stream_reader *reader_of(const struct share_part *p)
+{
+	return &p->sh->reader[p->n / (p->sh->n_parts / p->sh->n_readers)];
 }
 
 static void note_lost(struct share_part *p, const char *how)
@@ -300,15 +262,29 @@ static void compare_ends(struct share_part *p, const struct redisReply *r)
 	struct stream_id at, first = id_in(value_of(r, "first-entry")),
 			     last = id_in(value_of(r, "last-generated-id"));
 
-	if (!parse_id(span_str(p->at), &at) || (at.ms == 0 && at.seq == 0))
+	if (!position_parse(span_str(p->at), &at) || (at.ms == 0 && at.seq == 0))
 		return;
-	if (reply_is_any_error(r) || is_after(at, last) ||
-	    (is_after(first, at) && is_whole(r) && !p->at_is_early)) {
+	if (reply_is_any_error(r) || position_is_after(at, last) ||
+	    (position_is_after(first, at) && is_whole(r) && !p->at_is_early)) {
 		note_lost(p, "the store was emptied, or began again with older data");
 		snprintf(p->at, sizeof(p->at), "0-0");
-	} else if (is_after(first, at) && !is_whole(r)) {
+	} else if (position_is_after(first, at) && !is_whole(r)) {
 		note_lost(p, "the stream was trimmed; share.stream_entries is too low for this");
 	}
+}
+
+/* XREAD waits for entries after a position, so it says nothing if the store was emptied while its
+ * clock was set back: the connection stays, and new entries have lower ids. XADD tells. */
+void read_check_added(struct share_part *p, const char *at, struct span id)
+{
+	struct stream_id had, got;
+
+	if (p->sh->warm.state < WARM_READ || !position_parse(span_str(at), &had) || !position_parse(id, &got) ||
+	    position_is_after(got, had))
+		return;
+	note_lost(p, "the stream began again with lower positions");
+	snprintf(p->at, sizeof(p->at), "0-0");
+	conn_close(&reader_of(p)->conn);	/* it waits for an entry after the old position */
 }
 
 /* A stream that does not exist gives an error, too. */
@@ -396,24 +372,35 @@ void read_aim(struct share *sh)
 		    sh->warm.state >= WARM_READ ? sh->part[sh->reader[i].first].owner : NULL);
 }
 
+static bool readers_heard(const struct share *sh, msec now, msec within)
+{
+	for (uint32_t i = 0; i < sh->n_readers; i++) {
+		const struct stream_reader *r = &sh->reader[i];
+
+		if (r->conn.ctx == NULL || r->fresh || now - r->heard > within)
+			return false;
+	}
+	return true;
+}
+
+/* A store that answers does so each READ_BLOCK_MS, whatever siblings write. The silence of one that
+ * does not says nothing about them, even if share.timeout is longer than their lease. */
+static bool store_answers(const struct share *sh, msec now)
+{
+	return readers_heard(sh, now, READ_BLOCK_MS + READ_LATE_MS);
+}
+
 void read_tick(struct share *sh, msec now)
 {
 	for (uint32_t i = 0; i < sh->n_readers; i++)
 		conn_tick(&sh->reader[i].conn, now);
-	if (!read_is_current(sh, now))
+	if (!store_answers(sh, now))
 		share_inbox_renew(sh->inbox, now);
 }
 
 bool read_is_current(const struct share *sh, msec now)
 {
-	for (uint32_t i = 0; i < sh->n_readers; i++) {
-		const struct stream_reader *r = &sh->reader[i];
-
-		if (r->conn.ctx == NULL || r->fresh ||
-		    now - r->heard > READ_BLOCK_MS + sh->opts.timeout_ms)
-			return false;
-	}
-	return true;
+	return readers_heard(sh, now, READ_BLOCK_MS + sh->opts.timeout_ms);
 }
 
 bool read_caught_up(const struct share *sh)

@@ -13,7 +13,7 @@
 void send_reset(struct share_part *p)
 {
 	p->turn++;
-	p->under_way = 0;
+	p->under_way = p->probe = 0;
 	share_outbox_take_again(p->sh->outbox, p->n);
 }
 
@@ -43,6 +43,8 @@ static bool on_added(struct conn *c, void *arg, uint64_t turn, struct redisReply
 	p->under_way--;
 	p->retry_at = 0;
 	share_outbox_sent(p->sh->outbox, p->n);
+	if (p->probe > 0 && --p->probe == 0)
+		read_check_added(p, p->probe_at, reply_text(r));
 	send_due(p->sh, clock_msec());
 	return false;
 }
@@ -59,6 +61,10 @@ static bool add_batch(struct share_part *p, struct span batch)
 	if (!conn_send(&p->owner->cmd, on_added, p, p->turn, sh->opts.timeout_ms, 8, words))
 		return false;
 	p->under_way++;
+	if (p->probe == 0) {
+		p->probe = p->under_way;
+		snprintf(p->probe_at, sizeof(p->probe_at), "%s", p->at);
+	}
 	count_add(&sh->figures.bytes_out, batch.n);
 	return true;
 }

@@ -3,7 +3,7 @@
  *   snapshot           which one is the last, and the positions of the streams from which on it
  *                      must be completed
  *   snapshot:NUMBER    a hash of its chunks; it expires if the writer ends before it is whole
- *   snapshot-writer    the lease of the agent that writes
+ *   snapshot-writer    the lease of the agent that writes (share_lease.c)
  *   snapshot-fresh     expires when the last one is old
  *   snapshot-wanted    set by an agent that starts and finds none that fits
  *
@@ -29,7 +29,6 @@
 #define SLICE_NODES	64u
 #define CHUNK_MAX	((size_t)8 << 20)	/* a step may write more than SNAPSHOT_CHUNK */
 #define LOOK_MS		1000
-#define LEASE_MS	30000
 #define KEEP_MS		3600000		/* of a whole one, at least */
 #define OLD_KEEP_MS	60000		/* of the one before, for those that are reading it */
 #define SAFETY_MS	10000
@@ -129,7 +128,7 @@ bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m
 	}
 	m->chunks = (uint32_t)chunks;
 	for (uint32_t i = 0; i < sh->n_parts; i++)
-		if (!take_word(&s, m->at[i], sizeof(m->at[i])) || !read_position_is_valid(m->at[i]))
+		if (!take_word(&s, m->at[i], sizeof(m->at[i])) || !position_is_valid(m->at[i]))
 			return false;
 	return s.n == 0;
 }
@@ -187,16 +186,6 @@ static void expire(struct conn *c, const char *key, uint64_t ms)
 	conn_send(c, on_ignored, NULL, 0, BULK_WAIT_MS(c->sh), 3, words);
 }
 
-static void end_lease(struct share *sh)
-{
-	char key[STORE_KEY_MAX];
-	const struct span words[] = { SPAN("DEL"),
-		(snapshot_key(sh, "snapshot-writer", key), span_str(key)) };
-
-	if (sh->part[0].owner != NULL)
-		conn_send(&sh->part[0].owner->cmd, on_ignored, NULL, 0, sh->opts.timeout_ms, 2, words);
-}
-
 void snapshot_stop(struct share *sh)
 {
 	struct snapshot_job *s = &sh->writer;
@@ -207,7 +196,7 @@ void snapshot_stop(struct share *sh)
 	mem_free(s->chunk);
 	*s = (struct snapshot_job){ .looked_at = s->looked_at, .before = s->before };
 	conn_aim(&sh->bulk, NULL);
-	end_lease(sh);
+	lease_end(sh);
 }
 
 static void log_written(struct share *sh)
@@ -325,11 +314,21 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t tag, struct redisReply 
 	return false;
 }
 
+/* If the lease is gone, chunks may be gone too: the store was emptied, or this agent paused. */
+static bool on_extended(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+
+	if (sh->writer.w != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 0)
+		writing_failed(sh, SPAN("the lease to write it has ended, or another agent has it"));
+	return false;
+}
+
 static void send_chunk(struct share *sh)
 {
 	struct snapshot_job *s = &sh->writer;
 	uint64_t hash = htole64(snapshot_chunk_hash(sh, s->meta.gen, s->meta.chunks, s->chunk, s->n));
-	char key[STORE_KEY_MAX], lease[STORE_KEY_MAX], field[24];
+	char key[STORE_KEY_MAX], field[24];
 	struct span words[] = { SPAN("HSET"), (chunks_key(sh, s->meta.gen, key), span_str(key)),
 		number_text(field, s->meta.chunks), span_of(s->chunk, s->n + 8) };
 
@@ -337,9 +336,8 @@ static void send_chunk(struct share *sh)
 	s->under_way = conn_send(&sh->bulk, on_chunk, sh, 0, BULK_WAIT_MS(sh), 4, words);
 	if (!s->under_way)
 		return;
-	snapshot_key(sh, "snapshot-writer", lease);
 	expire(&sh->bulk, key, LEASE_MS);
-	expire(&sh->bulk, lease, LEASE_MS);
+	lease_extend(sh, on_extended);
 	s->meta.bytes += s->n;
 	s->meta.chunks++;
 	s->n = 0;
@@ -381,12 +379,12 @@ static void begin_writing(struct share *sh, uint64_t wanted)
 
 	s->meta = (struct snapshot_meta){ .gen = rng_next(&sh->rng), .wanted = wanted };
 	for (uint32_t i = 0; i < sh->n_parts; i++)
-		read_position_before(sh->part[i].at, SAFETY_MS, s->meta.at[i]);
+		position_before(sh->part[i].at, SAFETY_MS, s->meta.at[i]);
 	s->since = clock_msec();
 	s->n = 0;
 	s->w = route_snapshot(sh->agent->route, agent_msec(sh->agent), put_bytes, s);
 	if (s->w == NULL) {
-		end_lease(sh);
+		lease_end(sh);
 		return;
 	}
 	conn_aim(&sh->bulk, sh->part[0].owner);
@@ -400,17 +398,6 @@ static bool on_lease(struct conn *c, void *arg, uint64_t wanted, struct redisRep
 	if (span_eq(reply_text(r), SPAN("OK")) && sh->writer.w == NULL && sh->part[0].owner != NULL)
 		begin_writing(sh, wanted);
 	return false;
-}
-
-static void ask_for_lease(struct share *sh, struct conn *c, uint64_t wanted)
-{
-	char key[STORE_KEY_MAX], self[24], ms[24];
-	const struct span words[] = { SPAN("SET"),
-		(snapshot_key(sh, "snapshot-writer", key), span_str(key)),
-		hex_text(self, sh->self), SPAN("NX"), SPAN("PX"),
-		number_text(ms, LEASE_MS) };
-
-	conn_send(c, on_lease, sh, wanted, sh->opts.timeout_ms, 6, words);
 }
 
 /* Wanted, fresh, description. */
@@ -434,7 +421,7 @@ static bool on_look(struct conn *c, void *arg, uint64_t tag, struct redisReply *
 		sh->writer.before = last.gen;
 	old = r->element[1]->type == REDIS_REPLY_NIL && sh->opts.snapshot_every_ms > 0;
 	if ((wanted != 0 && wanted != last.wanted) || old)
-		ask_for_lease(sh, c, wanted);
+		lease_ask(sh, c, on_lease, wanted);
 	return false;
 }
 

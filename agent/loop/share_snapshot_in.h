@@ -19,6 +19,19 @@ uint64_t snapshot_chunk_hash(
 /* Ask for chunk <i>, on the bulk connection. <fn> gets the share, and <i> as its tag. */
 bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i);
 
+/* ---- share_lease.c ---- */
+
+#define LEASE_MS	30000
+
+/* Ask for the lease. <fn> gets the share, <wanted> as its tag, and "OK" if the agent has it now. */
+void lease_ask(struct share *sh, struct conn *c, conn_reply_fn *fn, uint64_t wanted);
+
+/* Extend it, on the bulk connection. <fn> gets the share, and 0 if this agent does not have it. */
+void lease_extend(struct share *sh, conn_reply_fn *fn);
+
+/* Give it back, if this agent has it. */
+void lease_end(struct share *sh);
+
 /* The bulk connection, while it does not write. */
 void warm_bulk_opened(struct share *sh);
 void warm_bulk_lost(struct share *sh);

@@ -315,6 +315,83 @@ def stopped_while_a_snapshot_is_written():
 
 
 @case
+def lease_of_another():
+    """The writer gives its lease back; one that another agent has taken meanwhile it leaves alone,
+    and writes no more."""
+    key = "kvroute:{kvroute:0}:snapshot"
+    lease, written = key + "-writer", 'snapshots_total{result="written"}'
+    with Store() as s, Scene(s) as a:
+        a.wait(written, 1)
+        wait_for("the end of the lease", SECONDS, lambda: s.command("EXISTS", lease) == 0)
+        end = time.time() + SECONDS
+        while True:             # it may have written the snapshot before the lease is taken
+            s.command("DEL", key + "-fresh")
+            wait_for("the lease", SECONDS, lambda: s.command("EXISTS", lease) == 1)
+            if s.command("SET", lease, "another", "XX") == "OK":
+                break
+            assert time.time() < end
+        a.wait('snapshots_total{result="failed"}', lambda v: v >= 1)
+        assert "another agent has it" in a.log(), a.log()
+        n = a.value("batches_out_total")
+        a.wait("batches_out_total", lambda v: v > n + 4)
+        assert s.command("GET", lease) == b"another"
+
+
+@case
+def emptied_while_the_clock_is_set_back():
+    """New entries have lower positions than those that were read, and the connections stay: the
+    agents find it, and hear each other again."""
+    with Store() as s, Scene(s, 2) as (a, b):
+        for m in (a, b):
+            m.wait("warm", 1)
+            m.wait("siblings", 1)
+        s.command("XADD", STREAM, "9999999999999-0", "b", b"a clock that is ahead")
+        for m in (a, b):
+            m.wait('batches_in_total{result="damaged"}', 1)
+        failures = [m.value("store_failures_total") for m in (a, b)]
+        s.command("FLUSHALL")
+        for m in (a, b):
+            m.wait("store_losses_total", lambda v: v >= 1)
+            assert "lower positions" in m.log(), m.log()
+            n = m.value('batches_in_total{result="new"}')
+            m.wait('batches_in_total{result="new"}', lambda v: v > n + 4)
+        assert failures == [m.value("store_failures_total") for m in (a, b)]
+
+
+@case
+def as_many_parts_as_can_be():
+    """Each part is asked for before the answer to the password has come."""
+    with Store(password="right-password") as s:
+        scene = Scene(s, 2, share="parts: 64")
+        for m in scene.members:
+            m.more += ", password_file: %s" % scene.secret("right-password")
+        with scene as (a, b):
+            for m in (a, b):
+                m.wait("warm", 1)
+                m.wait("siblings", 1)
+
+
+@case
+def slow_store_is_no_silence():
+    """A store that does not answer for longer than the lease of siblings, but within
+    share.timeout, ends no lease."""
+    with Store() as s, Scene(s, 2, share="timeout: 1 m") as (a, b):
+        for m in (a, b):
+            m.wait("warm", 1)
+            m.wait("siblings", 1)
+        s.stop()
+        try:
+            time.sleep(4)       # the lease is 3 s; a longer pause changes nothing
+        finally:
+            s.go_on()
+        before = [m.value('batches_in_total{result="new"}') for m in (a, b)]
+        for m, n in zip((a, b), before):
+            m.wait('batches_in_total{result="new"}', lambda v, n=n: v > n)
+            assert m.value("gone_total") == 0 and m.value("siblings") == 1
+        assert "fallen silent" not in a.log() + b.log()
+
+
+@case
 def full():
     """A store without memory refuses batches; they wait, and go when there is room."""
     with Store("--maxmemory-policy", "noeviction") as s, Scene(s) as a:
