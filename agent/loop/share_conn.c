@@ -73,7 +73,7 @@ static void end_connection(struct conn *c)
 	ev_io_stop(c->sh->loop, &c->io);
 	redisFree(c->ctx);
 	c->ctx = NULL;
-	c->connected = c->answered = false;
+	c->connected = c->answered = c->unsent = false;
 	c->secured = NULL;
 	c->first = c->n_waiting = 0;
 	c->elements = 0;
@@ -210,7 +210,14 @@ static void watch_conn(struct conn *c, int events)
 	ev_io_start(c->sh->loop, &c->io);
 }
 
-/* With TLS, a write may wait for bytes to read: it is tried again after them, or after a tick. */
+/* With TLS, a write may wait for bytes to read, and a read for room to write. */
+static void watch_for_more(struct conn *c)
+{
+	bool write = c->secured != NULL ? tls_wants_write(c->secured, c->unsent) : c->unsent;
+
+	watch_conn(c, write ? EV_READ | EV_WRITE : EV_READ);
+}
+
 static bool write_commands(struct conn *c)
 {
 	int done = 0;
@@ -219,7 +226,7 @@ static bool write_commands(struct conn *c)
 		conn_fail(c, c->secured ? tls_why(c->secured, c->ctx->errstr) : c->ctx->errstr);
 		return false;
 	}
-	watch_conn(c, done || c->secured ? EV_READ : EV_READ | EV_WRITE);
+	c->unsent = !done;
 	return true;
 }
 
@@ -244,10 +251,15 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 		if (!secure(c))
 			return;
 	}
+	if (c->secured != NULL)
+		tls_forget_errors();
 	if ((revents & EV_WRITE || c->secured != NULL) && !write_commands(c))
 		return;
-	if (revents & EV_READ)
+	if (revents & EV_READ || c->secured != NULL)
 		read_answers(c);
+	/* the end of the handshake may have come only now, and nothing after it */
+	if (c->ctx != NULL && (c->secured == NULL || !c->unsent || write_commands(c)))
+		watch_for_more(c);
 }
 
 bool conn_send(struct conn *c, conn_reply_fn *fn, void *arg, uint64_t tag, msec wait_ms,
@@ -269,6 +281,7 @@ bool conn_send(struct conn *c, conn_reply_fn *fn, void *arg, uint64_t tag, msec 
 	c->waiting[(c->first + c->n_waiting) % CONN_WAITING_MAX] =
 	    (struct conn_waiting){ fn, arg, tag, clock_msec() + wait_ms };
 	c->n_waiting++;
+	c->unsent = true;
 	if (c->connected)
 		watch_conn(c, EV_READ | EV_WRITE);
 	return true;
@@ -379,8 +392,6 @@ void conn_tick(struct conn *c, msec now)
 		conn_fail(c, "no connection in time");
 	else if (c->n_waiting > 0 && now > c->waiting[c->first].until)
 		conn_fail(c, c->connected ? "no answer in time" : "no connection in time");
-	else if (c->secured)
-		write_commands(c);
 }
 
 #endif

@@ -76,6 +76,7 @@ struct conn {
 	size_t reply_max;		/* bytes of an answer, as received */
 	size_t elements;		/* of the answer that is being read */
 	bool connected;
+	bool unsent;			/* some commands, or the end of one */
 	void *secured;			/* by TLS; NULL: not yet, or without */
 	bool too_long;			/* it was closed because of an answer that is too long */
 	bool answered;			/* at least one command was answered without an error */
@@ -125,6 +126,13 @@ void tls_free(struct tls *t);
 /* Begin TLS on a connection that is open. Returns what tls_why() takes, or NULL with a text in
  * <why>. It belongs to <ctx>. */
 void *tls_start(struct tls *t, struct redisContext *ctx, const char *host, const char **why);
+
+/* Returns true if it waits until the socket can be written. <unsent>: there are bytes to write. */
+bool tls_wants_write(const void *ssl, bool unsent);
+
+/* To be called before reading and writing. OpenSSL keeps errors of a thread until then, so one of
+ * another connection would end this one. */
+void tls_forget_errors(void);
 
 /* Returns why the certificate was refused, or <otherwise> if it was not. */
 const char *tls_why(const void *ssl, const char *otherwise);

@@ -94,6 +94,18 @@ void *tls_start(struct tls *t, struct redisContext *ctx, const char *host, const
 	return NULL;
 }
 
+bool tls_wants_write(const void *ssl, bool unsent)
+{
+	int want = SSL_want(ssl);
+
+	return want == SSL_WRITING || (unsent && want != SSL_READING);
+}
+
+void tls_forget_errors(void)
+{
+	ERR_clear_error();
+}
+
 const char *tls_why(const void *ssl, const char *otherwise)
 {
 	long rc = SSL_get_verify_result(ssl);
@@ -116,6 +128,15 @@ void tls_free(struct tls *t)
 void *tls_start(struct tls *t, struct redisContext *ctx, const char *host, const char **why)
 {
 	return NULL;
+}
+
+bool tls_wants_write(const void *ssl, bool unsent)
+{
+	return unsent;
+}
+
+void tls_forget_errors(void)
+{
 }
 
 const char *tls_why(const void *ssl, const char *otherwise)

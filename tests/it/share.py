@@ -798,6 +798,80 @@ def over_tls_by_haproxy():
         shutil.rmtree(folder)
 
 
+def has_tls():
+    """Whether kvroute was built with a hiredis that has TLS, from version 1 on."""
+    t = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", "/dev/stdin"],
+                       input="share: {servers: [127.0.0.1:6379], tls: true}\n",
+                       capture_output=True, text=True)
+    return "has no TLS" not in t.stderr
+
+
+class TlsStore(Store):
+    """A store that speaks TLS only, except for the commands of this test, as <name>."""
+
+    def __init__(self, name):
+        self.certificates = tempfile.mkdtemp(prefix="kvroute-tls-")
+        certificates(self.certificates, name)
+        self.name, self.tls_port = name, free_ports(1)[0]
+        super().__init__("--tls-port", self.tls_port, "--tls-auth-clients", "no",
+                         "--tls-cert-file", self.file("store.pem"), "--tls-key-file",
+                         self.file("store.key"), "--tls-ca-cert-file", self.file("ca.pem"))
+
+    def file(self, name):
+        return os.path.join(self.certificates, name)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        shutil.rmtree(self.certificates, ignore_errors=True)
+
+    @property
+    def address(self):
+        return "%s:%d" % (self.name, self.tls_port)
+
+
+def no_tls(what):
+    if has_tls() and shutil.which("openssl") is not None:
+        return False
+    print("skipped: %s, needs hiredis 1 and openssl" % what)
+    return True
+
+
+@case
+def over_tls():
+    """hiredis carries TLS; an authority that did not sign the certificate is refused, and said."""
+    if no_tls("share.tls"):
+        return
+    with TlsStore("localhost") as s, TlsStore("localhost") as t:
+        with Scene(s, 2, share="tls: true, tls_ca: %s" % s.file("ca.pem")) as (a, b):
+            for m in (a, b):
+                m.wait("connected", 1)
+                m.wait("warm", 1)
+                m.wait("siblings", 1)
+            wait_for("a snapshot", SECONDS, lambda: sum(
+                m.value('snapshots_total{result="written"}') for m in (a, b)) > 0)
+            assert a.value("store_failures_total") == 0, a.log()
+        with Scene(s, share="warm_timeout: 0, tls: true, tls_ca: %s" % t.file("ca.pem")) as a:
+            wait_for("a warning", SECONDS, lambda: "set share.tls_ca" in a.log())
+            assert a.value("connected") == 0
+
+
+@case
+def tls_beside_one_that_is_refused():
+    """A server whose certificate is refused again and again does not disturb the other one."""
+    if no_tls("share.tls with two servers"):
+        return
+    with TlsStore("localhost") as s, TlsStore("localhost") as t:
+        with Scene(s, servers=[t.address, s.address],
+                   share="tls: true, tls_ca: %s" % s.file("ca.pem")) as a:
+            a.wait("connected", 1)
+            a.wait("warm", 1)
+            n = a.value("store_connections_total") - a.value("store_failures_total")
+            a.wait("store_failures_total", lambda v: v > 10)
+            time.sleep(0.3)     # a new connection to the refused one may be counted already
+            assert a.value("store_connections_total") - a.value("store_failures_total") <= n + 1
+            assert "connection to the store lost" not in a.log(), a.log()
+
+
 # ---- without a store -----------------------------------------------------------------------------
 
 
