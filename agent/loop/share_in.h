@@ -264,6 +264,7 @@ struct snapshot_job {
 	uint8_t *chunk;
 	size_t n, cap;
 	bool under_way, whole, failed;
+	bool looking;			/* for who needs one: no answer yet */
 	msec since, looked_at;
 };
 
@@ -274,6 +275,7 @@ void warm_lost(struct share *sh);		/* a stream does not reach back to the snapsh
 void warm_free(struct share *sh);
 void snapshot_init(struct share *sh);
 void snapshot_tick(struct share *sh, msec now);
+void snapshot_command_lost(struct share *sh);	/* a connection for commands: look again */
 bool snapshot_step(struct share *sh);		/* write a slice; true: there is more */
 void snapshot_stop(struct share *sh);
 

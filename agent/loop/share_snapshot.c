@@ -17,9 +17,7 @@
 
 #ifdef HAVE_HIREDIS
 #include <endian.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "agent/base/mem.h"
 #include "agent/index/snapshot.h"
@@ -58,80 +56,7 @@ struct span hex_text(char out[24], uint64_t v)
 	return span_of(out, (size_t)snprintf(out, 24, "%016llx", (unsigned long long)v));
 }
 
-/* ---- the description ---- */
-
-static size_t write_meta(
-    const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap)
-{
-	size_t n = (size_t)snprintf(out, cap, "1 %llx %u %llu %llx %u", (unsigned long long)m->gen,
-	    m->chunks, (unsigned long long)m->bytes, (unsigned long long)m->wanted, sh->n_parts);
-
-	for (uint32_t i = 0; i < sh->n_parts && n < cap; i++)
-		n += (size_t)snprintf(out + n, cap - n, " %s", m->at[i]);
-	return n < cap ? n : cap - 1;
-}
-
-/* Cut the first word off <s>. */
-static bool take_word(struct span *s, char *out, size_t cap)
-{
-	size_t n = 0;
-
-	while (n < s->n && s->p[n] != ' ')
-		n++;
-	if (n == 0 || n >= cap)
-		return false;
-	memcpy(out, s->p, n);
-	out[n] = '\0';
-	*s = span_of(s->p + n + (n < s->n), s->n - n - (n < s->n));
-	return true;
-}
-
-static bool take_value(struct span *s, int base, uint64_t max, uint64_t *v)
-{
-	char word[24], *end;
-
-	if (!take_word(s, word, sizeof(word)) || word[0] == '-' || word[0] == '+')
-		return false;
-	errno = 0;
-	*v = strtoull(word, &end, base);
-	return errno == 0 && *end == '\0' && *v <= max;
-}
-
-/* An agent with another number of parts reads other streams. */
-static void log_parts(struct share *sh, uint32_t parts)
-{
-	struct log_line ln;
-
-	if (sh->told_parts || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
-				  "another agent of the fleet has another number of parts"))
-		return;
-	sh->told_parts = true;
-	log_int(&ln, "parts", sh->n_parts);
-	log_int(&ln, "other", parts);
-	log_text(&ln, "effect", "each of the two learns only a part of what the other does");
-	log_text(&ln, "remedy",
-		"set share.parts and share.cluster alike on all agents, or share.fleet apart");
-	log_end(&ln);
-}
-
-bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m)
-{
-	uint64_t version, chunks, parts;
-
-	if (!take_value(&s, 10, 1, &version) || version != 1 || !take_value(&s, 16, UINT64_MAX, &m->gen) ||
-	    !take_value(&s, 10, UINT32_MAX, &chunks) || !take_value(&s, 10, UINT64_MAX, &m->bytes) ||
-	    !take_value(&s, 16, UINT64_MAX, &m->wanted) || !take_value(&s, 10, STORE_PARTS_MAX, &parts))
-		return false;
-	if (parts != sh->n_parts) {
-		log_parts(sh, (uint32_t)parts);
-		return false;
-	}
-	m->chunks = (uint32_t)chunks;
-	for (uint32_t i = 0; i < sh->n_parts; i++)
-		if (!take_word(&s, m->at[i], sizeof(m->at[i])) || !position_is_valid(m->at[i]))
-			return false;
-	return s.n == 0;
-}
+/* ---- chunks, by both ---- */
 
 uint64_t snapshot_chunk_hash(
     const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n)
@@ -194,7 +119,9 @@ void snapshot_stop(struct share *sh)
 		return;
 	snapshot_writer_free(s->w);
 	mem_free(s->chunk);
-	*s = (struct snapshot_job){ .looked_at = s->looked_at, .before = s->before };
+	*s = (struct snapshot_job){
+		.looked_at = s->looked_at, .looking = s->looking, .before = s->before,
+	};
 	conn_aim(&sh->bulk, NULL);
 	lease_end(sh);
 }
@@ -266,7 +193,7 @@ static void describe(struct share *sh)
 	struct snapshot_job *s = &sh->writer;
 	char key[STORE_KEY_MAX], text[128 + STORE_PARTS_MAX * STORE_ID_MAX];
 	msec every = sh->opts.snapshot_every_ms, keep = every * 3 > KEEP_MS ? every * 3 : KEEP_MS;
-	size_t n = write_meta(sh, &s->meta, text, sizeof(text));
+	size_t n = snapshot_write_meta(sh, &s->meta, text, sizeof(text));
 
 	chunks_key(sh, s->meta.gen, key);
 	expire(&sh->bulk, key, (uint64_t)keep + OLD_KEEP_MS);
@@ -409,6 +336,7 @@ static bool on_look(struct conn *c, void *arg, uint64_t tag, struct redisReply *
 	uint64_t wanted = 0;
 	bool old;
 
+	sh->writer.looking = false;
 	if (reply_is_any_error(r)) {
 		store_note(sh, sh->part[0].owner, reply_text(r));
 		return false;
@@ -416,13 +344,18 @@ static bool on_look(struct conn *c, void *arg, uint64_t tag, struct redisReply *
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3)
 		return false;
 	word = reply_text(r->element[0]);
-	take_value(&word, 16, UINT64_MAX, &wanted);
+	meta_take_value(&word, 16, UINT64_MAX, &wanted);
 	if (snapshot_read_meta(sh, reply_text(r->element[2]), &last))
 		sh->writer.before = last.gen;
 	old = r->element[1]->type == REDIS_REPLY_NIL && sh->opts.snapshot_every_ms > 0;
 	if ((wanted != 0 && wanted != last.wanted) || old)
 		lease_ask(sh, c, on_lease, wanted);
 	return false;
+}
+
+void snapshot_command_lost(struct share *sh)
+{
+	sh->writer.looking = false;
 }
 
 void snapshot_tick(struct share *sh, msec now)
@@ -437,7 +370,7 @@ void snapshot_tick(struct share *sh, msec now)
 			s->failed = true;
 		return;
 	}
-	if (sh->warm.state != WARM_YES || to == NULL || now - s->looked_at < LOOK_MS)
+	if (sh->warm.state != WARM_YES || to == NULL || s->looking || now - s->looked_at < LOOK_MS)
 		return;
 	s->looked_at = now + rng_below(&sh->rng, LOOK_MS / 4);
 	snapshot_key(sh, "snapshot-wanted", wanted);
@@ -446,7 +379,7 @@ void snapshot_tick(struct share *sh, msec now)
 
 	const struct span words[] = { SPAN("MGET"), span_str(wanted), span_str(fresh), span_str(last) };
 
-	conn_send(&to->cmd, on_look, sh, 0, sh->opts.timeout_ms, 4, words);
+	s->looking = conn_send(&to->cmd, on_look, sh, 0, sh->opts.timeout_ms, 4, words);
 }
 
 #endif

@@ -11,8 +11,20 @@
 void snapshot_key(const struct share *sh, const char *word, char out[STORE_KEY_MAX]);
 struct span number_text(char out[24], uint64_t v), hex_text(char out[24], uint64_t v);
 
+/* ---- share_snapshot_meta.c ---- */
+
+/* Write a description. Returns its length. */
+size_t snapshot_write_meta(
+    const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap);
+
+/* Cut the first word off <s>, a number. */
+bool meta_take_value(struct span *s, int base, uint64_t max, uint64_t *v);
+
 /* Read a description. Returns false if it makes no sense or has another number of parts. */
 bool snapshot_read_meta(struct share *sh, struct span text, struct snapshot_meta *m);
+
+/* ---- share_snapshot.c ---- */
+
 uint64_t snapshot_chunk_hash(
     const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n);
 

@@ -194,6 +194,7 @@ static void on_lost(struct conn *c)
 	s->primary = s->asking = false;
 	memset(s->owns, 0, sizeof(s->owns));
 	warm_command_lost(s->sh);
+	snapshot_command_lost(s->sh);
 	assign_parts(s->sh);
 }
 
