@@ -1,8 +1,14 @@
-/* num.h - parse decimal numbers in text that is not NUL-terminated. */
+/* num.h - numbers: a bound, and decimal ones in text that is not NUL-terminated. */
 #ifndef KVROUTE_BASE_NUM_H
 #define KVROUTE_BASE_NUM_H
 
 #include "agent/base/types.h"
+
+/* Return <n>, or <most> if that is less. */
+static inline uint64_t at_most(uint64_t n, uint64_t most)
+{
+	return n < most ? n : most;
+}
 
 #define NUM_DIGITS_MAX	18	/* always fits 63 bits */
 

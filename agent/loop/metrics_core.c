@@ -36,8 +36,8 @@ static const struct metric_row route_rows[] = {
 	{ "facts_total", "kind=\"first\"", COUNTER, R(firsts), "Facts accepted, by kind." },
 	{ "facts_total", "kind=\"done\"", COUNTER, R(dones), NULL },
 	{ "facts_unknown_total", "", COUNTER, R(facts_unknown),
-	    "Facts for a uid that is not open: late, repeated, of another agent, or the log line of an "
-	    "answer that was already reported." },
+	    "Facts for a uid that is not open: late, repeated, of an agent that shares nothing, or the "
+	    "log line of an answer that was already reported." },
 	{ "failures_total", "kind=\"connect\"", COUNTER, R(failures[VERDICT_CONNECT]),
 	    "Requests that failed on a server, by kind." },
 	{ "failures_total", "kind=\"broken\"", COUNTER, R(failures[VERDICT_BROKEN]), NULL },

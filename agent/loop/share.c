@@ -50,27 +50,28 @@ static void put_alive(struct share *sh, msec now)
 
 /* ---- siblings ---- */
 
-static void note_gone(void *arg, share_agent agent)
-{
-	struct share *sh = arg;
-	struct log_line ln;
-	char text[SHARE_AGENT_TEXT];
-
-	if (sh->n_gone < SHARE_SIBLINGS_MAX)
-		sh->gone[sh->n_gone++] = agent;
-	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_SHARE, "a sibling has fallen silent"))
-		return;
-	log_text(&ln, "agent", share_agent_text(agent, text));
-	log_text(&ln, "effect", "the requests that it had open count no longer");
-	log_end(&ln);
-}
-
 static bool close_gone(struct share *sh)
 {
 	if (sh->n_gone > 0 && !route_share_gone(sh->agent->route, sh->gone[sh->n_gone - 1],
 				  agent_msec(sh->agent)))
 		sh->n_gone--;
 	return sh->n_gone > 0;
+}
+
+static void note_gone(void *arg, share_agent agent)
+{
+	struct share *sh = arg;
+	struct log_line ln;
+	char text[SHARE_AGENT_TEXT];
+
+	while (sh->n_gone == SHARE_SIBLINGS_MAX)	/* an old stream had so many */
+		close_gone(sh);
+	sh->gone[sh->n_gone++] = agent;
+	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_SHARE, "a sibling has fallen silent"))
+		return;
+	log_text(&ln, "agent", share_agent_text(agent, text));
+	log_text(&ln, "effect", "the requests that it had open count no longer");
+	log_end(&ln);
 }
 
 static void note_siblings(struct share *sh)

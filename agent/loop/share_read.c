@@ -47,7 +47,8 @@ static bool take_entry(struct share_part *p, const struct redisReply *r)
 	struct stream_id id, last;
 	struct span batch = SPAN("");
 
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || !position_parse(reply_text(r->element[0]), &id))
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    !position_parse(reply_text(r->element[0]), &id))
 		return false;
 	if (position_parse(span_str(p->at), &last) && !position_is_after(id, last))
 		return false;
@@ -279,8 +280,8 @@ void read_check_added(struct share_part *p, const char *at, struct span id)
 {
 	struct stream_id had, got;
 
-	if (p->sh->warm.state < WARM_READ || !position_parse(span_str(at), &had) || !position_parse(id, &got) ||
-	    position_is_after(got, had))
+	if (p->sh->warm.state < WARM_READ || !position_parse(span_str(at), &had) ||
+	    !position_parse(id, &got) || position_is_after(got, had))
 		return;
 	note_lost(p, "the stream began again with lower positions");
 	snprintf(p->at, sizeof(p->at), "0-0");

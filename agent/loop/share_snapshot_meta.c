@@ -65,9 +65,12 @@ bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m
 {
 	uint64_t version, chunks, parts;
 
-	if (!meta_take_value(&s, 10, 1, &version) || version != 1 || !meta_take_value(&s, 16, UINT64_MAX, &m->gen) ||
-	    !meta_take_value(&s, 10, UINT32_MAX, &chunks) || !meta_take_value(&s, 10, UINT64_MAX, &m->bytes) ||
-	    !meta_take_value(&s, 16, UINT64_MAX, &m->wanted) || !meta_take_value(&s, 10, STORE_PARTS_MAX, &parts))
+	if (!meta_take_value(&s, 10, 1, &version) || version != 1 ||
+	    !meta_take_value(&s, 16, UINT64_MAX, &m->gen) ||
+	    !meta_take_value(&s, 10, UINT32_MAX, &chunks) ||
+	    !meta_take_value(&s, 10, UINT64_MAX, &m->bytes) ||
+	    !meta_take_value(&s, 16, UINT64_MAX, &m->wanted) ||
+	    !meta_take_value(&s, 10, STORE_PARTS_MAX, &parts))
 		return false;
 	if (parts != sh->n_parts) {
 		log_parts(sh, (uint32_t)parts);

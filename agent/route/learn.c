@@ -298,6 +298,12 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 	}
 }
 
+/* Tell if a sibling has told the end of this request before the log line came here. */
+static bool told_by_sibling(const struct route *r, uint64_t uid)
+{
+	return r->sharing != NULL && uid != 0 && seen_find(r->sharing, uid) == SEEN_OVER_THERE;
+}
+
 /* Count a fact that came to this agent. */
 static void count_fact(
     struct route *r, uint64_t uid, const struct ledger_entry *e, const struct fact *f, msec now)
@@ -306,7 +312,7 @@ static void count_fact(
 		r->stats.firsts++;
 	else
 		r->stats.dones++;
-	r->stats.facts_unknown += e == NULL;
+	r->stats.facts_unknown += e == NULL && !told_by_sibling(r, uid);
 	attached_fact(r, uid, e, f, now);
 }
 
@@ -323,27 +329,23 @@ static void note_owner(
 	out->tell = !out->theirs && (out->ours || !f->line);
 }
 
-void learn_locked(
-    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
+/* Learn what the fact says about tokens. */
+static void learn_tokens(struct route *r, struct ledger_entry *e, const struct fact *f,
+    struct outcome *out, msec now)
 {
-	struct ledger_entry *e = uid != 0 ? ledger_find(&r->ledger, uid) : NULL;
-	struct server *to;
-	bool failed;
+	const struct lesson *l = &open_of(e)->lesson;
 
-	if (!out->theirs)
-		count_fact(r, uid, e, f, now);
-	if (e == NULL) {
-		if (r->sharing == NULL || share_unopened(r, uid, f, out, now))
-			learn_answered(r, uid, f, out, now);
-		return;
-	}
-	note_owner(r, e, f, out);
-	note_time(e->server->pool, f, now);
-	count_output(r, f, &open_of(e)->lesson, out);
-	learn_count(r, &open_of(e)->lesson.agree, open_of(e)->lesson.exact, f, now);
-	learn_density(r, open_of(e)->lesson.density, open_of(e)->lesson.exact,
-	    open_of(e)->lesson.text_bytes, f);
-	to = went_to(r, e, f, now);
+	count_output(r, f, l, out);
+	learn_count(r, &l->agree, l->exact, f, now);
+	learn_density(r, l->density, l->exact, l->text_bytes, f);
+}
+
+/* Move the entry to the server that got the request, and return that; NULL if it is unknown. */
+static struct server *follow_request(struct route *r, struct ledger_entry *e, const struct fact *f,
+    struct outcome *out, msec now)
+{
+	struct server *to = went_to(r, e, f, now);
+
 	if (to != e->server)
 		e->from = e->server->id;
 	if (to != e->server || !first_token(f))
@@ -351,33 +353,75 @@ void learn_locked(
 	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
 		to = NULL;
 	out->answered_by = of_haproxy(f->server) ? NULL : to;
+	return to;
+}
+
+/* Learn the time of its headers, if nothing told its first token. */
+static void learn_headers(
+    struct ledger_entry *e, struct server *to, const struct fact *f, msec now)
+{
+	if (e->answered || e->from != SERVER_NONE || f->retries > 0)
+		return;
+	if (!e->work.uncertain)
+		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
+	compare_headers(e->uid, to, f, now);
+}
+
+/* Learn the end of a request that <to> has served. */
+static void learn_served(struct route *r, struct ledger_entry *e, struct server *to,
+    const struct fact *f, struct outcome *out, msec now)
+{
+	const struct lesson *l = &open_of(e)->lesson;
+
+	learn_headers(e, to, f, now);
+	note_output(to, e->prompt_tokens, l->block, out);
+	remember_end(r, to, l, f, out, now);
+}
+
+/* Learn a fact of a request that is open, and close it unless its answer goes on. */
+static void learn_open(
+    struct route *r, struct ledger_entry *e, const struct fact *f, struct outcome *out, msec now)
+{
+	const uint64_t uid = e->uid;
+	struct server *to;
+	bool failed;
+
+	note_owner(r, e, f, out);
+	note_time(e->server->pool, f, now);
+	learn_tokens(r, e, f, out, now);
+	to = follow_request(r, e, f, out, now);
 	failed = failed_in_stream(e, f, to);
 	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
 	if (failed && e->from == SERVER_NONE)
 		rate_take_back(&to->rate, e->added);
 	out->confirm = to != NULL && served(f) && !failed &&
 	    (f->kind == FACT_FIRST || f->response_ms >= 0);
-	if (f->kind == FACT_DONE && !out->confirm)	/* its blocks may never be stored */
-		e->server->stores_due = 0;
-	if (f->kind == FACT_DONE && out->confirm && !e->answered && e->from == SERVER_NONE &&
-	    f->retries <= 0) {
-		if (!e->work.uncertain)
-			rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
-		compare_headers(e->uid, to, f, now);
-	}
 	if (out->confirm)
 		onway_ended(r, uid, now);
-	if (f->kind == FACT_DONE && out->confirm)
-		note_output(to, e->prompt_tokens, open_of(e)->lesson.block, out);
-	if (f->kind == FACT_DONE && out->confirm)
-		remember_end(r, to, &open_of(e)->lesson, f, out, now);
 	if (f->kind == FACT_FIRST) {
 		learn_first(r, e, f, out, now);
-	} else {
-		out->confirm |= e->answered && !failed;
-		out->claim = entry_close(r, e, out->confirm, now);
-		note_closed(r, uid, f, out);
+		return;
 	}
+	if (out->confirm)
+		learn_served(r, e, to, f, out, now);
+	else				/* its blocks may never be stored */
+		e->server->stores_due = 0;
+	out->confirm |= e->answered && !failed;
+	out->claim = entry_close(r, e, out->confirm, now);
+	note_closed(r, uid, f, out);
+}
+
+void learn_locked(
+    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
+{
+	struct ledger_entry *e = uid != 0 ? ledger_find(&r->ledger, uid) : NULL;
+
+	if (!out->theirs)
+		count_fact(r, uid, e, f, now);
+	if (e != NULL)
+		learn_open(r, e, f, out, now);
+	else if (r->sharing == NULL || share_unopened(r, uid, f, out, now))
+		learn_answered(r, uid, f, out, now);
 }
 
 /* Return the time since the server sent its headers, or -1 if the line does not tell. */

@@ -9,6 +9,7 @@
  *   entry of a sibling is open       the same PLACED is ignored; another of it replaces the first
  *   closed a moment ago              a PLACED is ignored; a fact if its end was learned (seen)
  *   unknown                          a fact waits for its PLACED (early) */
+#include "agent/base/num.h"
 #include "agent/base/mem.h"
 #include "agent/route/share_sync_in.h"
 
@@ -21,11 +22,6 @@
 static double bounded(double v, double most)
 {
 	return v > 0 ? v < most ? v : most : 0;		/* not a number: 0 */
-}
-
-static uint64_t at_most(uint64_t n, uint64_t most)
-{
-	return n < most ? n : most;
 }
 
 /* Find or add the server; the nowhere of its pool if <at> names none. Returns NULL if there is no

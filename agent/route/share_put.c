@@ -4,6 +4,7 @@
  * the tree before. Siblings applied those pages as well, and entered the same anchors. The entry is
  * put before its own anchors can be used by another thread, so that siblings get both in order. */
 #include "agent/base/mem.h"
+#include "agent/base/num.h"
 #include "agent/route/job_in.h"
 
 #define TRIES_NEAR	8u	/* anchors tried one after the other; then in steps that double */
@@ -38,11 +39,6 @@ static struct share_anchor anchor_of(
 	return (struct share_anchor){ 0, 0 };
 }
 
-static uint32_t at_most(uint32_t n, uint32_t most)
-{
-	return n < most ? n : most;
-}
-
 static struct share_space space_of(const struct space_key *k)
 {
 	return (struct share_space){
@@ -62,8 +58,8 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 	struct sharing *sh = r->sharing;
 	const page_key *pages = j->scratch->rq.pages.p;
 	const struct index_match *m = &j->scratch->match;
-	uint32_t n = at_most(j->rq.n_pages, sh->max_pages);
-	uint32_t known = n > 0 && m->n_bands > 0 ? at_most(m->bands[0].depth, n) : 0;
+	uint32_t n = (uint32_t)at_most(j->rq.n_pages, sh->max_pages);
+	uint32_t known = n > 0 && m->n_bands > 0 ? (uint32_t)at_most(m->bands[0].depth, n) : 0;
 	const uint64_t *chain = n > 0 ? j->sent.chain : NULL;
 	struct share_anchor anchor = { 0, 0 };
 	struct share_entry e = { .kind = SHARE_PLACED };
@@ -78,7 +74,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		.space = space_of(&j->rq.space),
 		.anchor = anchor,
 		.pages = pages + anchor.depth,
-		.n = at_most(n - anchor.depth, SHARE_PAGES_MAX),
+		.n = (uint32_t)at_most(n - anchor.depth, SHARE_PAGES_MAX),
 		.priority = (uint8_t)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN),
 		.uncertain = request_uncertain(&j->rq),
 		.nominal_s = j->sent.nominal_s,

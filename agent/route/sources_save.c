@@ -25,6 +25,9 @@
 
 enum { FLAG_PLACE = 1, FLAG_START = 2, FLAG_TIERS = 4, FLAG_DEVICE = 8, FLAG_ODD = 16 };
 #define APART_SHIFT	16u
+#define BLOCK_MAX	(sizeof(((struct sources *)0)->tokens) / sizeof(uint32_t))	/* tokens */
+
+_Static_assert(BLOCK_MAX <= UINT16_MAX, "the size of blocks stored apart has 16 bits");
 
 static void add16(struct buf *b, uint16_t v)
 {
@@ -176,6 +179,15 @@ static int check_head(const struct route *r, const uint8_t *p, size_t n, struct 
 	return 0;
 }
 
+/* Larger blocks are never stored apart; with such a size, all that come would seem to be parts. */
+static bool apart_is_valid(const uint8_t *rank, unsigned ranks)
+{
+	for (unsigned i = 0; i < ranks; i++, rank += RANK_BYTES)
+		if (get32(rank + 40) >> APART_SHIFT > BLOCK_MAX)
+			return false;
+	return true;
+}
+
 static void take_rank(struct source *s, struct source_rank *k, const uint8_t *p)
 {
 	uint32_t flags = get32(p + 40);
@@ -202,7 +214,8 @@ static bool take_source(struct route *r, struct list_left *l, int16_t *now_at, m
 
 	if (p == NULL || (pool = list_take(l, get16(p + 2))) == NULL ||
 	    (server = list_take(l, get16(p + 4))) == NULL || (ranks = get16(p + 6)) == 0 ||
-	    (rank = list_take(l, ranks * (size_t)RANK_BYTES)) == NULL || get16(p) >= SOURCES_MAX)
+	    (rank = list_take(l, ranks * (size_t)RANK_BYTES)) == NULL || get16(p) >= SOURCES_MAX ||
+	    !apart_is_valid(rank, ranks))
 		return false;
 	id = route_source_open(r, span_of((const char *)pool, get16(p + 2)),
 	    span_of((const char *)server, get16(p + 4)), ranks, now);

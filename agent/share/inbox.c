@@ -13,6 +13,7 @@ struct numbers {
 
 struct known {
 	struct share_sibling s;
+	int64_t made_ms;		/* of its last batch, by its own wall clock */
 	bool gone;
 	struct numbers *numbers;	/* of each part */
 };
@@ -23,6 +24,8 @@ struct share_inbox {
 	uint32_t n_parts;
 	size_t n;			/* known agents, with those that are gone */
 	struct known known[SHARE_SIBLINGS_MAX];
+	share_agent displaced[SHARE_SIBLINGS_MAX];	/* gone, and not told yet */
+	size_t n_displaced;
 	struct share_inbox_stats st;
 	struct share_reader reader;
 	struct numbers numbers[];
@@ -69,22 +72,44 @@ static struct known *find_known(struct share_inbox *i, share_agent agent)
 	return NULL;
 }
 
-/* Return a place for a new agent: a free one, or of the agent that is gone for the longest time. */
-static struct known *free_place(struct share_inbox *i)
+/* Return the agent of which to forget all, for another one whose batch was made then: one that is
+ * gone for the longest time; else one that was silent for a lease before that. An old stream, read
+ * in a moment, has runs of many agents that ended long ago. */
+static struct known *oldest_known(struct share_inbox *i, int64_t made_ms)
 {
-	struct known *oldest = NULL;
+	struct known *gone = NULL, *old = NULL;
+
+	for (size_t k = 0; k < i->n; k++) {
+		struct known *one = &i->known[k];
+
+		if (one->gone && (gone == NULL || one->s.heard < gone->s.heard))
+			gone = one;
+		if (!one->gone && made_ms - one->made_ms >= SHARE_LEASE_MS &&
+		    (old == NULL || one->made_ms < old->made_ms))
+			old = one;
+	}
+	return gone != NULL ? gone : old;
+}
+
+static struct known *free_place(struct share_inbox *i, int64_t made_ms)
+{
+	struct known *k;
 
 	if (i->n < SHARE_SIBLINGS_MAX)
 		return &i->known[i->n++];
-	for (size_t k = 0; k < i->n; k++)
-		if (i->known[k].gone && (oldest == NULL || i->known[k].s.heard < oldest->s.heard))
-			oldest = &i->known[k];
-	return oldest;
+	k = oldest_known(i, made_ms);
+	if (k == NULL || k->gone)
+		return k;
+	if (i->n_displaced == SHARE_SIBLINGS_MAX)
+		return NULL;
+	i->displaced[i->n_displaced++] = k->s.agent;
+	i->st.siblings--;
+	return k;
 }
 
-static struct known *add_known(struct share_inbox *i, share_agent agent)
+static struct known *add_known(struct share_inbox *i, share_agent agent, int64_t made_ms)
 {
-	struct known *k = free_place(i);
+	struct known *k = free_place(i, made_ms);
 
 	if (k == NULL)
 		return NULL;
@@ -106,6 +131,11 @@ static void hear(struct share_inbox *i, struct known *k, msec now, int64_t lag_m
 
 void share_inbox_age(struct share_inbox *i, msec now, share_gone_fn *gone, void *arg)
 {
+	i->st.gone += i->n_displaced;
+	for (size_t k = 0; k < i->n_displaced; k++)
+		if (find_known(i, i->displaced[k]) == NULL)
+			gone(arg, i->displaced[k]);
+	i->n_displaced = 0;
 	for (size_t k = 0; k < i->n; k++) {
 		struct known *one = &i->known[k];
 
@@ -243,12 +273,13 @@ static enum share_read read_batch(struct share_inbox *i, uint32_t part, struct s
 	if (b->agent == i->self)
 		return SHARE_READ_OWN;
 	k = find_known(i, b->agent);
-	if (k == NULL && (k = add_known(i, b->agent)) == NULL)
+	if (k == NULL && (k = add_known(i, b->agent, b->made_ms)) == NULL)
 		return SHARE_READ_CROWDED;
 	r = place_number(i, k, &k->numbers[part], b->number);
 	if (r >= SHARE_READ_REPEATED)
 		return r;
 	hear(i, k, now, wall_ms - b->made_ms);
+	k->made_ms = b->made_ms;
 	i->st.bytes += bytes.n;
 	apply_all(i, k, apply, arg);
 	return r;

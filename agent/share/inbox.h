@@ -12,7 +12,8 @@
  *                   before is known from a snapshot, or by comparing digests
  *
  * An agent that was silent for SHARE_LEASE_MS in all parts is gone. Its numbers are kept while
- * there is room for them, so a hole is found if it returns.
+ * there is room for them, so a hole is found if it returns. If there is none, an agent is gone too
+ * whose last batch was made so long before that of another one: its run ended in an old stream.
  *
  * new() allocates all memory. One thread at a time calls these functions. */
 #ifndef KVROUTE_SHARE_INBOX_H

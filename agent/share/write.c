@@ -5,6 +5,7 @@
  * half of it is used. */
 #include <assert.h>
 
+#include "agent/base/num.h"
 #include "agent/share/fields_in.h"
 
 #define SLOTS	(2 * SHARE_SERVERS_MAX)
@@ -55,11 +56,6 @@ static struct share_server server_of(const struct share_entry *e)
 static bool has_server(enum share_kind kind)
 {
 	return kind != SHARE_TAKEN_BACK && kind != SHARE_HEAD && kind != SHARE_ALIVE;
-}
-
-static size_t at_most(size_t n, size_t max)
-{
-	return n < max ? n : max;
 }
 
 static size_t list_most(const struct share_entry *e)

@@ -276,6 +276,7 @@ static void a_line_after_the_fact(void **state)
 	route_learn(B->r, &l, f.now);
 	pass(&f, 5);
 	assert_settled();
+	assert_int_equal(stats(B).facts_unknown, 0);		/* A has told it */
 	assert_int_equal(A->r->answer_size.tokens, 50);
 	assert_int_equal(B->r->answer_size.tokens, 50);
 	assert_int_equal(index_server_output(B->r->index, server(B, "s1").v.id), 50 * ROOM_OF_TOKEN);

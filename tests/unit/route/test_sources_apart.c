@@ -1,5 +1,6 @@
 /* test_sources_apart.c - blocks that an engine has offloaded: in chunks of another size, and from a
  * publisher that does not report their removal (LMCache). */
+#include "agent/base/sections.h"
 #include "tests/unit/route/kv_batch.h"
 
 #define BLOCK	16u
@@ -206,6 +207,39 @@ static void chunks_survive_a_restart(void **state)
 	buf_free(&b);
 }
 
+/* No chunk is as large; all that come would seem to be parts of larger ones. */
+static void a_chunk_that_is_too_large(void **state)
+{
+	struct kvcursor_place p = { .next = 7, .hash = 8, .blocks = 23, .from_start = true };
+	struct buf b = { 0 };
+	struct story s;
+	struct err e = { 0 };
+	uint8_t *list, *flags;
+	uint32_t n;
+
+	begin(&s, 60000);
+	stores(&s, 1, 20, BLOCK, "GPU");
+	stores(&s, 900, 3, CHUNK, "cpu");
+	route_source_place(s.w.r, s.id, 0, &p);
+	assert_int_equal(route_save_events(s.w.r, put_bytes, &b), 0);
+	end(&s);
+
+	list = (uint8_t *)b.p + 40;
+	n = get32((uint8_t *)b.p + 28);
+	flags = list + 16 + strlen("pool") + strlen("s1") + 40;
+	assert_int_equal(get32(flags) >> 16, CHUNK);
+	put32(flags, (get32(flags) & 0xffff) | 5000u << 16);
+	put64(list + n - 8, checksum(list, n - 8));
+	begin(&s, 60000);
+	route_source_close(s.w.r, s.id);
+	assert_int_equal(
+	    route_restore_events(s.w.r, (const uint8_t *)b.p, b.n, s.w.now, &e), -1);
+	assert_non_null(strstr(e.text, "malformed"));
+	s.id = route_source_open(s.w.r, SPAN("pool"), SPAN("s1"), 1, s.w.now);
+	end(&s);
+	buf_free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +250,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_reported_to_be_removed_expires),
 		cmocka_unit_test(batches_make_blocks_expire),
 		cmocka_unit_test(chunks_survive_a_restart),
+		cmocka_unit_test(a_chunk_that_is_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

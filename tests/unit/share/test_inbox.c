@@ -16,7 +16,7 @@ static struct hash_key key;
 
 /* What was applied, and who is gone. */
 struct seen {
-	uint64_t applied[8], gone[2 * SHARE_SIBLINGS_MAX];
+	uint64_t applied[8], gone[4 * SHARE_SIBLINGS_MAX];
 	unsigned n_applied, n_gone;
 	share_agent from;
 };
@@ -46,7 +46,8 @@ static struct share_inbox *inbox(void)
 }
 
 /* A batch of two entries, <uid> and ALIVE. */
-static struct span batch(share_agent agent, uint32_t part, uint64_t number, uint64_t uid)
+static struct span batch_made(
+    share_agent agent, uint32_t part, uint64_t number, uint64_t uid, int64_t made_ms)
 {
 	static struct share_writer w;
 	static uint8_t room[4096];
@@ -57,7 +58,12 @@ static struct span batch(share_agent agent, uint32_t part, uint64_t number, uint
 	assert_int_equal(share_write(&w, &e), 0);
 	assert_int_equal(share_write(&w, &alive), 0);
 	return span_of(room, share_write_end(&key, room, w.n,
-	    &(struct share_batch){ agent, part, number, 5000 }));
+	    &(struct share_batch){ agent, part, number, made_ms }));
+}
+
+static struct span batch(share_agent agent, uint32_t part, uint64_t number, uint64_t uid)
+{
+	return batch_made(agent, part, number, uid, 5000);
 }
 
 static enum share_read give(struct share_inbox *i, struct seen *s, share_agent agent, uint32_t part,
@@ -304,6 +310,46 @@ static void more_agents_than_places(void **state)
 	share_inbox_free(i);
 }
 
+/* An agent that starts reads the stream of a day in a moment; in it are 1000 runs of agents. All
+ * seem to be alive, and those that are must not be the ones without a place. */
+static void old_runs_give_way(void **state)
+{
+	const int64_t day = 86400000, now = 10 * day;
+	struct share_inbox *i = inbox();
+	struct share_sibling sib[4];
+	struct seen s = { 0 };
+
+	for (unsigned k = 0; k < 1000; k++) {
+		int64_t made = now - day + k * 86400;
+
+		for (unsigned n = 1; n <= 3; n++) {
+			struct span b = batch_made(3000 + k, 0, n, n, made + n * 500);
+
+			assert_int_equal(share_inbox_read(i, 0, b, 100 + k / 100, now, apply, &s),
+			    SHARE_READ_NEW);
+		}
+		if (k % 100 == 99)
+			share_inbox_age(i, 100 + k / 100, gone, &s);
+	}
+	assert_int_equal(s.n_gone, 1000 - SHARE_SIBLINGS_MAX);
+	for (unsigned k = 0; k < s.n_gone; k++)
+		assert_int_equal(s.gone[k], 3000 + k);
+	assert_int_equal(stats(i).siblings, SHARE_SIBLINGS_MAX);
+	/* the two that run now, whose clocks differ */
+	assert_int_equal(share_inbox_read(i, 0, batch_made(5, 0, 9, 9, now), 200, now, apply, &s),
+	    SHARE_READ_JOINED);
+	assert_int_equal(
+	    share_inbox_read(i, 0, batch_made(6, 0, 9, 9, now - 2000), 200, now, apply, &s),
+	    SHARE_READ_JOINED);
+	share_inbox_age(i, 200 + SHARE_LEASE_MS - 1, gone, &s);
+	assert_int_equal(share_inbox_siblings(i, sib, 4), 2);
+	assert_int_equal(s.n_gone, 1000);
+	assert_int_equal(stats(i).gone, 1000);
+	assert_int_equal(stats(i).siblings, 2);
+	assert_int_equal(stats(i).batches[SHARE_READ_CROWDED], 0);
+	share_inbox_free(i);
+}
+
 /* ---- two agents ---------------------------------------------------------------------------- */
 
 struct stream_check {
@@ -365,6 +411,7 @@ int main(void)
 		cmocka_unit_test(skipped_entries),
 		cmocka_unit_test(leases),
 		cmocka_unit_test(more_agents_than_places),
+		cmocka_unit_test(old_runs_give_way),
 		cmocka_unit_test(outbox_to_inbox),
 	};
 
