@@ -1,4 +1,6 @@
 /* space.c - two keyed hashes over all parts of a space, and numbers of tenants. */
+#include <stdlib.h>
+
 #include "agent/request/space.h"
 
 static uint64_t space_fold(const struct space *s, const struct hash_key *key, uint64_t h)
@@ -47,6 +49,23 @@ uint32_t tenant_number(const struct tenant_numbers *t, const struct hash_key *ke
 	return t->n == 0 || name.n == 0 ? 0 : number_find(t, tenant_key(key, name));
 }
 
+uint64_t tenant_hash(const struct tenant_numbers *t, uint32_t number)
+{
+	return number > 0 && number < TENANTS_MAX ? t->name[number] : 0;
+}
+
+uint32_t tenant_of_hash(const struct tenant_numbers *t, uint64_t hash)
+{
+	return hash != 0 ? number_find(t, hash) : 0;
+}
+
+static int hash_order(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 /* Return a number that was never given; else the first free one; 0 if there is none. */
 static uint32_t number_free(struct tenant_numbers *t)
 {
@@ -63,17 +82,22 @@ void tenant_numbers_set(
     struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o, size_t n)
 {
 	bool wanted[TENANTS_MAX] = { false };
+	uint64_t fresh[TENANTS_MAX];
+	size_t n_fresh = 0;
 	uint32_t at;
 
-	for (size_t i = 0; i < n; i++)
-		wanted[number_find(t, tenant_key(key, span_str(o[i].name)))] = true;
+	for (size_t i = 0; i < n && i < TENANTS_MAX; i++) {
+		uint64_t name = tenant_key(key, span_str(o[i].name));
+
+		if ((at = number_find(t, name)) == 0)
+			fresh[n_fresh++] = name;
+		wanted[at] = true;
+	}
 	for (uint32_t i = 1; i <= t->n; i++)
 		if (!wanted[i])
 			t->name[i] = 0;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t name = tenant_key(key, span_str(o[i].name));
-
-		if (number_find(t, name) == 0 && (at = number_free(t)) != 0)
-			t->name[at] = name;
-	}
+	qsort(fresh, n_fresh, sizeof(fresh[0]), hash_order);
+	for (size_t i = 0; i < n_fresh; i++)
+		if (number_find(t, fresh[i]) == 0 && (at = number_free(t)) != 0)
+			t->name[at] = fresh[i];
 }

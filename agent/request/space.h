@@ -22,10 +22,12 @@ struct tenant_opts {
 #define TEXT_BYTES_PER_TOKEN	4
 
 /* Numbers of the tenants that the options name, from 1. All other tenants have 0. A tenant keeps
- * its number as long as the options name it. */
+ * its number as long as the options name it. Agents with the same key that start with the same
+ * tenants give the same numbers, in whatever order they are named; after reloads they may differ.
+ * Numbers may be read while they change. */
 struct tenant_numbers {
-	uint64_t name[TENANTS_MAX];	/* keyed hash; 0: free */
-	uint32_t n;			/* the highest number ever given */
+	_Atomic uint64_t name[TENANTS_MAX];	/* keyed hash; 0: free */
+	_Atomic uint32_t n;			/* the highest number ever given */
 };
 
 /* Give numbers to the <n> tenants that are named now; <n> is at most TENANTS_MAX - 1. */
@@ -33,6 +35,10 @@ void tenant_numbers_set(
     struct tenant_numbers *t, const struct hash_key *key, const struct tenant_opts *o, size_t n);
 uint32_t tenant_number(
     const struct tenant_numbers *t, const struct hash_key *key, struct span name);
+
+/* The hash is the same for all agents of a fleet; 0: a tenant without a number. */
+uint64_t tenant_hash(const struct tenant_numbers *t, uint32_t number);
+uint32_t tenant_of_hash(const struct tenant_numbers *t, uint64_t hash);
 
 struct space {
 	struct span pool, tenant, model, lora, salt;

@@ -368,8 +368,7 @@ static void put_held(struct route *r, const struct server_names *names, const st
 		uint32_t left = x->at.depth - from, n = left < SHARE_PAGES_MAX ? left : SHARE_PAGES_MAX;
 		struct share_entry e = { .kind = SHARE_HELD, .u.held = {
 			.at = names_at(names),
-			.space = { .h = { space->h[0], space->h[1] }, .tenant = space->tenant,
-				.page_room = space->page_room },
+			.space = share_space_of(r, space),
 			.anchor = { from > 0 ? sh->chain[from / ANCHOR_EVERY - 1] : 0, from },
 			.pages = sh->pages + from, .n = n,
 			.hits = x->use.hits, .priority = x->use.priority, .unused_ms = x->use.unused_ms,

@@ -126,6 +126,8 @@ static inline uint32_t share_part(const struct sharing *sh, uint64_t hash)
  * memory. */
 uint64_t *share_chain(const struct sharing *sh, struct route_scratch *s);
 
+struct share_space share_space_of(const struct route *r, const struct space_key *k);
+
 /* The request of <j> was entered in the ledger, and its pages were committed up to <end>. */
 void share_placed(struct route *r, const struct job *j, struct index_place end);
 void share_fact(struct route *r, uint64_t uid, uint32_t part, const struct fact *f);

@@ -10,10 +10,10 @@
  * than the turn before. Then the pages are collected after all, to commit them from the root. */
 #include "agent/route/share_sync_in.h"
 
-static struct space_key key_of(const struct share_space *s)
+static struct space_key key_of(const struct route *r, const struct share_space *s)
 {
 	return (struct space_key){
-		.h = { s->h[0], s->h[1] }, .tenant = s->tenant < TENANTS_MAX ? s->tenant : 0,
+		.h = { s->h[0], s->h[1] }, .tenant = tenant_of_hash(&r->requests.tenants, s->tenant),
 		.part_room = s->part_room, .page_room = s->page_room,
 	};
 }
@@ -76,7 +76,7 @@ void share_take_pages(struct route *r, const struct share_space *space,
 {
 	struct sharing *sh = r->sharing;
 
-	*w = (struct whole){ .space = key_of(space), .anchor = a->depth };
+	*w = (struct whole){ .space = key_of(r, space), .anchor = a->depth };
 	if (n == 0 && a->depth == 0) {
 		sh->marks.n = 0;
 	} else if (collect(r, w, a, &sh->marks)) {
@@ -109,7 +109,7 @@ void share_take_placed(struct route *r, const struct share_placed *p, struct who
 			kept_marks_put(sh->kept, a->hash, a->depth, &sh->marks);
 		return;
 	}
-	*w = (struct whole){ .space = key_of(&p->space), .anchor = a->depth, .at = at };
+	*w = (struct whole){ .space = key_of(r, &p->space), .anchor = a->depth, .at = at };
 	sh->chain[a->depth / ANCHOR_EVERY - 1] = a->hash;
 	add_pages(sh, w, p->pages, p->n);
 	go_on(r, w, a);

@@ -39,11 +39,11 @@ static struct share_anchor anchor_of(
 	return (struct share_anchor){ 0, 0 };
 }
 
-static struct share_space space_of(const struct space_key *k)
+struct share_space share_space_of(const struct route *r, const struct space_key *k)
 {
 	return (struct share_space){
-		.h = { k->h[0], k->h[1] }, .tenant = k->tenant, .part_room = k->part_room,
-		.page_room = k->page_room,
+		.h = { k->h[0], k->h[1] }, .tenant = tenant_hash(&r->requests.tenants, k->tenant),
+		.part_room = k->part_room, .page_room = k->page_room,
 	};
 }
 
@@ -71,7 +71,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		.uid = j->rq.uid,
 		.process = j->rq.process,
 		.at = { .pool = span_str(j->pool_seen->name), .server = server_chosen(j) },
-		.space = space_of(&j->rq.space),
+		.space = share_space_of(r, &j->rq.space),
 		.anchor = anchor,
 		.pages = pages + anchor.depth,
 		.n = (uint32_t)at_most(n - anchor.depth, SHARE_PAGES_MAX),

@@ -16,8 +16,8 @@ static void snapshot_of(struct route *r, struct snapshot_of *of)
 	of->text_page = r->opts.prompt.text_page;
 	of->token_page = r->opts.prompt.token_page;
 	of->tenants = 1;
-	for (size_t i = 0; i < r->opts.n_tenants; i++)
-		of->tenants = hash_mix_span(&r->key, of->tenants, span_str(r->opts.tenants[i].name));
+	for (uint32_t i = 1; i <= r->requests.tenants.n; i++)
+		of->tenants = hash_mix(&r->key, of->tenants, tenant_hash(&r->requests.tenants, i));
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 

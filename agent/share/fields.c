@@ -189,11 +189,9 @@ static void field_server(struct share_fields *f, struct share_server *at)
 
 static void field_space(struct share_fields *f, struct share_space *s)
 {
-	if (f->in == NULL && s->tenant >= SHARE_TENANTS_MAX)
-		s->tenant = 0;
 	field_hash(f, &s->h[0]);
 	field_hash(f, &s->h[1]);
-	field_number32(f, &s->tenant, SHARE_TENANTS_MAX - 1);
+	field_number(f, &s->tenant, UINT64_MAX);		/* seldom there, so not as a hash */
 	field_number32(f, &s->part_room, SHARE_ROOM_MAX);
 	field_number32(f, &s->page_room, SHARE_ROOM_MAX);
 }

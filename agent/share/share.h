@@ -47,7 +47,6 @@
 #define SHARE_NAME_MAX		127u			/* the same, for the name of a pool or server */
 #define SHARE_DEPTH_MAX		(1u << 24)		/* pages before an anchor; parts of a space */
 #define SHARE_ROOM_MAX		65535u			/* rooms of a space */
-#define SHARE_TENANTS_MAX	256u			/* a tenant is below; a higher one counts as 0 */
 #define SHARE_PRIORITIES	32u			/* a priority is below */
 #define SHARE_TOKENS_MAX	(1ull << 40)
 #define SHARE_NUMBER_MAX	(1ull << 48)		/* milliseconds, bytes */
@@ -61,10 +60,12 @@ struct share_server {
 	struct span pool, server;
 };
 
-/* A space, as struct space_key of the index. <tenant> 0: no floor of its own. */
+/* A space, as struct space_key of the index. <tenant>: its keyed hash, because agents may number
+ * tenants differently; 0: no floor of its own. */
 struct share_space {
 	uint64_t h[2];
-	uint32_t tenant, part_room, page_room;
+	uint64_t tenant;
+	uint32_t part_room, page_room;
 };
 
 /* The place in a space where pages begin: after <depth> pages whose chain hash is <hash>. Depth 0

@@ -35,7 +35,7 @@ static void check_server(const struct share_server *at, struct span batch)
 
 static void check_space(const struct share_space *s, const struct share_anchor *a)
 {
-	must(s->tenant < SHARE_TENANTS_MAX && s->part_room <= SHARE_ROOM_MAX);
+	must(s->part_room <= SHARE_ROOM_MAX);
 	must(s->page_room <= SHARE_ROOM_MAX && a->depth <= SHARE_DEPTH_MAX);
 }
 

@@ -250,7 +250,7 @@ static const char *check_slack(struct index *ix, const struct shard *sh, uint32_
 	return NULL;
 }
 
-static int64_t tenant_bytes(const struct index *ix, uint32_t tenant)
+int64_t index_tenant_bytes(const struct index *ix, uint32_t tenant)
 {
 	int64_t n = 0;
 	uint32_t i;
@@ -276,7 +276,7 @@ static const char *check_totals(struct index *ix, const struct counts *n)
 	for (i = 0; i < SERVERS_MAX; i++)
 		HOLD(atomic_load(&ix->servers[i].room) == n->server_room[i], "a server's room is counted wrong");
 	for (i = 0; i < TENANTS_MAX; i++)
-		HOLD(tenant_bytes(ix, i) == n->tenant_bytes[i], "a tenant's bytes are counted wrong");
+		HOLD(index_tenant_bytes(ix, i) == n->tenant_bytes[i], "a tenant's bytes are counted wrong");
 	return NULL;
 }
 

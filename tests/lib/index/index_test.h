@@ -30,4 +30,7 @@ static inline void index_drop_server(struct index *ix, server_id server)
 		sched_yield();
 }
 
+/* Return the bytes of nodes that count for a tenant. */
+int64_t index_tenant_bytes(const struct index *ix, uint32_t tenant);
+
 #endif

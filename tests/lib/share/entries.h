@@ -65,7 +65,7 @@ static inline struct share_space entry_space(struct rng *rng)
 {
 	return (struct share_space){
 		.h = { rng_next(rng), rng_next(rng) },
-		.tenant = (uint32_t)entry_number(rng, SHARE_TENANTS_MAX - 1),
+		.tenant = entry_number(rng, UINT64_MAX),
 		.part_room = (uint32_t)entry_number(rng, SHARE_ROOM_MAX),
 		.page_room = (uint32_t)entry_number(rng, SHARE_ROOM_MAX),
 	};

@@ -301,6 +301,35 @@ static uint32_t number_of(struct world *w, const char *name)
 	return tenant_number(&w->r->requests.tenants, &w->r->key, span_str(name));
 }
 
+/* Agents that name the same tenants in another order give them the same numbers. */
+static void the_order_of_tenants_means_nothing(void **state)
+{
+	struct tenant_opts t[5] = { { "a", 0 }, { "b", 0 }, { "c", 0 }, { "d", 0 }, { "e", 0 } }, back[5];
+	struct world w, v;
+
+	world_options(&w);
+	world_options(&v);
+	for (unsigned i = 0; i < 5; i++)
+		back[4 - i] = t[i];
+	w.o.tenants = t;
+	v.o.tenants = back;
+	w.o.n_tenants = v.o.n_tenants = 5;
+	world_open(&w);
+	world_open(&v);
+	for (unsigned i = 0; i < 5; i++) {
+		uint32_t n = number_of(&w, t[i].name);
+
+		assert_int_equal(number_of(&v, t[i].name), n);
+		assert_int_equal(
+		    tenant_of_hash(&v.r->requests.tenants, tenant_hash(&w.r->requests.tenants, n)), n);
+	}
+	assert_int_equal(tenant_of_hash(&v.r->requests.tenants, 0), 0);
+	assert_int_equal(tenant_of_hash(&v.r->requests.tenants, 12345), 0);
+	assert_int_equal(tenant_hash(&v.r->requests.tenants, TENANTS_MAX), 0);
+	world_end(&w);
+	world_end(&v);
+}
+
 static void tenants_keep_their_numbers(void **state)
 {
 	struct tenant_opts t[TENANTS_MAX - 1] = { { "acme", 1 << 20 }, { "beta", 1 << 20 } };
@@ -388,6 +417,7 @@ int main(void)
 		cmocka_unit_test(the_published_sweep),
 		cmocka_unit_test(generated_tokens_take_room),
 		cmocka_unit_test(an_id_leaves_in_steps),
+		cmocka_unit_test(the_order_of_tenants_means_nothing),
 		cmocka_unit_test(tenants_keep_their_numbers),
 		cmocka_unit_test(a_floor_holds),
 	};

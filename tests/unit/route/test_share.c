@@ -209,6 +209,41 @@ static void facts_before_their_request(void **state)
 	fleet_end(&f);
 }
 
+static int64_t bytes_of_tenant(const struct world *w, const char *name)
+{
+	uint32_t number = tenant_number(&w->r->requests.tenants, &w->r->key, span_str(name));
+
+	assert_int_not_equal(number, 0);
+	return index_tenant_bytes(w->r->index, number);
+}
+
+/* Pages count for the tenant who sent them, although each agent numbers its tenants in its way. */
+static void tenants_with_other_numbers(void **state)
+{
+	struct tenant_opts all[] = { { "x", 1 << 20 }, { "y", 1 << 20 }, { "z", 1 << 20 } };
+
+	fleet_new(&f, 2);
+	for (unsigned first = 0; first < 3; first++) {
+		const char *name = all[first].name;
+
+		A->o.tenants = all;
+		A->o.n_tenants = 3;
+		B->o.tenants = &all[first];
+		B->o.n_tenants = 1;
+		assert_int_equal(route_reconfigure(A->r, &A->o), 0);
+		assert_int_equal(route_reconfigure(B->r, &B->o), 0);
+		A->q.tenant = span_str(name);
+		ask(A, (char[]){ (char)('1' + first), '\0' }, "ab");
+		pass(&f, 5);
+		assert_true(bytes_of_tenant(B, name) > 0);
+		assert_int_equal(bytes_of_tenant(A, name), bytes_of_tenant(B, name));
+	}
+	A->o.tenants = B->o.tenants = NULL;
+	A->o.n_tenants = B->o.n_tenants = 0;
+	A->q.tenant = (struct span){ 0 };
+	fleet_end(&f);
+}
+
 static void a_repeated_request_after_its_end(void **state)
 {
 	fleet_new(&f, 2);
@@ -762,6 +797,7 @@ int main(void)
 		cmocka_unit_test(placed_twice),
 		cmocka_unit_test(facts_before_their_request),
 		cmocka_unit_test(a_repeated_request_after_its_end),
+		cmocka_unit_test(tenants_with_other_numbers),
 		cmocka_unit_test(a_line_before_the_fact),
 		cmocka_unit_test(a_line_after_the_fact),
 		cmocka_unit_test(a_line_before_the_request),

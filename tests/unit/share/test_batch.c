@@ -14,7 +14,7 @@
 
 /* limits of the modules whose numbers travel */
 _Static_assert(SHARE_NAME_MAX == POOL_NAME_MAX && SHARE_NAME_MAX == SERVER_NAME_MAX, "names");
-_Static_assert(SHARE_TENANTS_MAX == TENANTS_MAX && SHARE_ROOM_MAX == ROOM_MAX, "spaces");
+_Static_assert(SHARE_ROOM_MAX == ROOM_MAX, "spaces");
 _Static_assert(SHARE_PRIORITIES == INDEX_PRIORITIES, "priorities");
 _Static_assert(SHARE_TOKENS_MAX == (unsigned long long)FACT_TOKENS_MAX, "tokens");
 
@@ -96,7 +96,7 @@ static void longest_lists(void **state)
 {
 	struct share_entry got, e[] = {
 		{ .kind = SHARE_PLACED, .u.placed = {
-			.at = { SPAN("llm"), SPAN("s1") }, .space = { { 1, 2 }, SHARE_TENANTS_MAX - 1,
+			.at = { SPAN("llm"), SPAN("s1") }, .space = { { 1, 2 }, UINT64_MAX,
 			SHARE_ROOM_MAX, SHARE_ROOM_MAX }, .anchor = { 3, SHARE_DEPTH_MAX },
 			.pages = entry_pages, .n = SHARE_PAGES_MAX, .priority = SHARE_PRIORITIES - 1,
 			.nominal_s = SHARE_SECONDS_MAX, .unseen_s = SHARE_SECONDS_MAX,
@@ -149,7 +149,7 @@ static void above_the_limits(void **state)
 	assert_true(p->nominal_s == SHARE_SECONDS_MAX && p->unseen_s == 0);
 	assert_int_equal(p->work_tokens, SHARE_TOKENS_MAX);
 	assert_int_equal(p->anchor.depth, SHARE_DEPTH_MAX);
-	assert_int_equal(p->space.tenant, 0);
+	assert_int_equal(p->space.tenant, 9999);
 	assert_int_equal(p->space.part_room, SHARE_ROOM_MAX);
 	assert_int_equal(p->space.page_room, SHARE_ROOM_MAX);
 
@@ -334,7 +334,7 @@ static void check_limits(const struct share_entry *e)
 
 		assert_true(p->n <= SHARE_PAGES_MAX && p->priority < SHARE_PRIORITIES);
 		assert_true(p->nominal_s >= 0 && p->nominal_s <= SHARE_SECONDS_MAX);
-		assert_true(p->space.tenant < SHARE_TENANTS_MAX && p->anchor.depth <= SHARE_DEPTH_MAX);
+		assert_true(p->anchor.depth <= SHARE_DEPTH_MAX);
 		assert_true(p->prompt_tokens <= SHARE_TOKENS_MAX && p->branched <= SHARE_DEPTH_MAX);
 	} else if (e->kind == SHARE_FACT) {
 		assert_true(e->u.fact.fact.end <= END_PROXY && e->u.fact.fact.status <= 0xffff);
