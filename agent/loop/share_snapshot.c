@@ -9,7 +9,10 @@
  *
  * All have the hash tag of part 0, so they are on one server of a cluster. The index is written in
  * slices while others use it (agent/index/snapshot.h), chunk by chunk, on a connection of its own,
- * so that batches do not wait. Each chunk ends with its hash under the fleet's key.
+ * so that batches do not wait. Each chunk ends with its hash under the fleet's key. Chunks are not
+ * compressed: most of them is hashes of pages. One of 3000 chats with 16 KB each became smaller by
+ * 1.055 with zlib -1 (32 MB/s), 1.054 with zstd -1 (190 MB/s), 1.053 with lz4 (650 MB/s); nodes of
+ * ten pages with one owner by 1.2.
  *
  * A snapshot has what servers hold, and a request that was open when it began has not brought that
  * yet. So the positions lie SAFETY_MS before its beginning: what is read twice changes nothing. */

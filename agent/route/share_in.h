@@ -117,6 +117,12 @@ void share_apply_alive(
 
 /* ---- share_put.c: what this agent tells. Without the route's lock, unless it says so -------- */
 
+/* Entries of different parts come in no order. What depends on another entry has the same part:
+ * pages and facts go by the space of their request, sums, ends and wishes by the server. Others:
+ *
+ *   FACT of an unknown request    by its uid; siblings keep it until the request comes
+ *   HEAD                          by its tenant; nothing depends on it
+ *   ALIVE                         to all parts; its number is of all: see share_lost.c */
 static inline uint32_t share_part(const struct sharing *sh, uint64_t hash)
 {
 	return (uint32_t)(hash % sh->to.parts);

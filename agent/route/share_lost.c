@@ -5,7 +5,12 @@
  * by then, so more open entries of it here have ended unseen - if entries were lost. Otherwise the
  * difference is of requests that start or end at this moment, and means nothing. So after each loss
  * the least difference within LOOK_MS counts, once. As with load strings (learn.c), a number does
- * not say which ones: the oldest are closed, and never one that began within that time. */
+ * not say which ones: the oldest are closed, and never one that began within that time.
+ *
+ * The number is of all parts. If one part is read later than the others by more than LOOK_MS, such
+ * as while its node of a cluster is replaced, ends in it count as lost after a loss. As many are
+ * closed as have ended, but maybe others; once the ends come, too few count as open until those end
+ * as well. */
 #include "agent/route/job_in.h"
 
 #define LOOK_MS	1500		/* three of SHARE_ALIVE and more */

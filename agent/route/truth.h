@@ -5,8 +5,8 @@
  *     events   as its engine reports
  *     sent     the same, and an open request with the same beginning was sent there, whose blocks
  *              are not reported yet
- *     both     the larger of tree and events, because the oldest events are missing,
- *              or the index of events had no room for all blocks
+ *     both     the larger of tree and events, because the events do not tell all that the engine
+ *              holds
  *
  * The cause says why events of a server that publishes were not used, or not alone. */
 #ifndef KVROUTE_ROUTE_TRUTH_H
@@ -16,7 +16,7 @@ enum truth { TRUTH_TREE, TRUTH_EVENTS, TRUTH_SENT, TRUTH_BOTH, TRUTHS };
 
 /* name, word, sentence of kvroutectl why. kvroute(8) has the same words; a test compares them. */
 #define TRUTH_CAUSE_LIST(X) \
-	X(TOKENS, "tokens_unknown", "the token ids of the request are unknown") \
+	X(TOKENS, "tokens_unknown", "the token ids of the request are unknown, or fill no page") \
 	X(OFF, "not_connected", "the agent is not connected to them") \
 	X(WAITING, "waiting", "nothing came since the agent connected") \
 	X(GAP, "gap", "batches are missing") \

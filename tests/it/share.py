@@ -27,6 +27,7 @@ from traffic import FAST, Traffic  # noqa: E402
 
 CASES = []
 SECONDS = 20            # for what takes moments on an idle machine
+SANITIZED = "asan" in BUILD     # its allocator keeps what was freed
 STREAM = "kvroute:{kvroute:0}:log"
 
 
@@ -584,7 +585,7 @@ def garbage():
     with Scene(g, share="warm_timeout: 0, timeout: 200 ms") as a:
         wait_for("all kinds of garbage", SECONDS * 3, lambda: g.n > 2 * len(g.KINDS))
         assert a.value("connected") == 0
-        assert a.metrics()["kvroute_process_resident_memory_bytes"] < 200 << 20
+        assert SANITIZED or a.metrics()["kvroute_process_resident_memory_bytes"] < 200 << 20
         wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
         assert a.log().count("level=warn") <= 3, a.log()
     g.s.close()
@@ -674,7 +675,7 @@ def others_in_the_stream():
         before = a.value('batches_in_total{result="own"}')
         a.wait('batches_in_total{result="own"}', lambda v: v > before)
         a.wait("connected", 1)
-        assert a.metrics()["kvroute_process_resident_memory_bytes"] < 300 << 20
+        assert SANITIZED or a.metrics()["kvroute_process_resident_memory_bytes"] < 300 << 20
 
 
 @case
