@@ -17,11 +17,12 @@
 
 #define AGE_MAX		(1u << 30)	/* ticks: half a year; older counts as that */
 #define REFUSED_MAX	4096u		/* in a row, before the rest is not tried */
-/* A step takes some tens of microseconds, or 0.2 ms at the most. */
+/* A step takes some tens of microseconds, or a tenth of a millisecond. */
 #define NAMES_A_STEP	32u	/* a part of SERVERS_MAX */
 #define OWNERS_A_STEP	1024u
 #define HEAPED_A_STEP	1024u
-#define ENDS_A_STEP	8u
+#define PAGES_A_STEP	2048u	/* of the paths to ends; a longer one is a step of its own */
+#define END_AS_PAGES	256u	/* what each end costs besides */
 
 _Static_assert(NODE_BYTES + sizeof(struct part) <= sizeof(struct node) &&
     OWNER_BYTES + sizeof(struct end) < RECORD_BYTES, "snapshot_load_bytes() counts too little");
@@ -201,9 +202,12 @@ static bool load_end(struct snapshot_loader *l, const struct end *end)
 /* Returns true after the last one. */
 static bool load_ends(struct snapshot_loader *l)
 {
-	for (unsigned i = 0; i < ENDS_A_STEP && l->n_ends > 0 && l->refused < REFUSED_MAX; i++) {
+	size_t pages = 0;
+
+	while (pages < PAGES_A_STEP && l->n_ends > 0 && l->refused < REFUSED_MAX) {
 		struct end end = newest_end(l);
 
+		pages += END_AS_PAGES + l->parts[end.part].end;
 		if (load_end(l, &end)) {
 			l->st.held++;
 			l->refused = 0;

@@ -228,7 +228,7 @@ struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *
 int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
     struct snapshot_stats *s, struct err *e);
 
-/* The same in steps of at most 0.2 ms; requests may come in between. <bytes> is borrowed until
+/* The same in steps of about 0.1 ms; requests may come in between. <bytes> is borrowed until
  * route_restore_end(). Returns NULL if there is no memory. */
 struct route_restoring;
 struct route_restoring *route_restore_begin(
