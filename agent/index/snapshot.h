@@ -87,8 +87,8 @@ typedef int snapshot_server(void *arg, struct span name);
 int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t *bytes, size_t n,
 		  snapshot_server *server, void *arg, msec now, struct snapshot_stats *s, struct err *e);
 
-/* The same in steps of about 0.1 ms, if the sections are as snapshot_write() makes them. <bytes> and
- * <arg> are borrowed until the loader is freed. Returns NULL if there is no memory. */
+/* The same in steps of about 0.1 ms, if the sections are as snapshot_write() makes them. <bytes>
+ * and <arg> are borrowed until the loader is freed. Returns NULL if there is no memory. */
 struct snapshot_loader;
 struct snapshot_loader *snapshot_loader_new(struct index *ix, const struct snapshot_of *of,
     const uint8_t *bytes, size_t n, snapshot_server *server, void *arg, msec now);
