@@ -916,6 +916,7 @@ def pair_without_a_store():
         where.update({seed: ask(active, seed, 1).server for seed in range(20, 30)})
         backup.end("agent", signal.SIGKILL)
         backup.start_agent()            # /ready waits for the first
+        assert loaded(backup) > 0
         learned(30)
         n = loaded(backup)
         wait_for("a later snapshot", SECONDS, lambda: loaded(backup) > n + 1)
