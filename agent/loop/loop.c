@@ -408,6 +408,7 @@ static int restore_snapshot(struct agent *a, const struct loop_opts *o, bool kep
 {
 	if (snapfile_open(&a->snapfile, o, kept, e) != 0)
 		return -1;
+	a->snapfile.share = a->share;
 	snapfile_load(&a->snapfile, a->route, &a->log);
 	return 0;
 }

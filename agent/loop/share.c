@@ -120,6 +120,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	log_strangers(sh, now);
 	put_alive(sh, now);
 	warm_tick(sh, now);
+	positions_note(sh);
 	snapshot_tick(sh, now);
 	store_log(sh, now);
 	send_due(sh, now);

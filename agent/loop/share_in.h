@@ -167,6 +167,7 @@ struct share_part {
 	/* reading */
 	char at[STORE_ID_MAX];		/* the last entry that was read; "": none */
 	bool at_is_early;		/* that is a position before a snapshot, not an entry */
+	char resumed[STORE_ID_MAX];	/* the last entry read before the restart; "": not known, or passed */
 	bool caught_up;			/* all that was in the stream has been read */
 };
 
@@ -229,6 +230,11 @@ bool read_is_current(const struct share *sh, msec now);	/* all parts are read */
 void read_check_added(struct share_part *p, const char *at, struct span id);
 bool read_caught_up(const struct share *sh);
 
+/* ---- share_positions.c ----------------------------------------------------------------------- */
+
+/* Note the positions of all parts for share_positions(), while the agent is warm. */
+void positions_note(struct share *sh);
+
 /* ---- share_snapshot.c, share_warm.c -------------------------------------------------------- */
 
 struct snapshot_meta {
@@ -247,6 +253,8 @@ enum warm_state {
 struct share_warm {
 	enum warm_state state;
 	bool loading, loaded, asking, alone;
+	bool resuming;			/* reading goes on from positions of the own snapshot file */
+	bool resumed_lost;		/* the streams do not reach back to them */
 	unsigned tries, lost;		/* <lost>: connections since the last chunk */
 	msec since, asked_at, wanted_at, began;
 	uint64_t known;			/* the snapshot in the store at the start; 0: none */
@@ -337,8 +345,9 @@ struct share {
 	struct share_figures figures;
 	uint32_t connected;		/* atomic; 1: all parts are written and read */
 	uint32_t is_warm;		/* atomic */
-	pthread_mutex_t lock;		/* guards <siblings> */
+	pthread_mutex_t lock;		/* guards <siblings> and <kept> */
 	struct share_siblings siblings;
+	char kept[STORE_PARTS_MAX][STORE_ID_MAX];	/* positions; "": none yet */
 };
 
 #define SHARE_AGENT_TEXT	24
@@ -369,5 +378,16 @@ void share_free(struct share *sh);
 
 /* Returns true if /ready may say yes. From any thread. */
 bool share_ready(const struct share *sh);
+
+#define SHARE_POSITIONS_MAX	(FLEET_NAME_MAX + 32 + STORE_PARTS_MAX * STORE_ID_MAX)
+
+/* Write the positions in the streams, as a text for share_resume() after a restart. To be called
+ * before a snapshot begins, from any thread. Returns its length; 0: none are known. <sh> may be
+ * NULL in both. */
+size_t share_positions(struct share *sh, char *out, size_t cap);
+
+/* The index was loaded from a snapshot with these positions: read on from there. Before
+ * share_start(). Returns false if they are not of this fleet. */
+bool share_resume(struct share *sh, struct span positions);
 
 #endif

@@ -58,6 +58,7 @@ static bool take_entry(struct share_part *p, const struct redisReply *r)
 	apply_batch(p, batch);
 	position_set(p, id);
 	p->at_is_early = false;
+	p->resumed[0] = '\0';
 	return true;
 }
 
@@ -260,13 +261,16 @@ static bool is_whole(const struct redisReply *r)
 /* <r>: the stream's first and last entry. */
 static void compare_ends(struct share_part *p, const struct redisReply *r)
 {
-	struct stream_id at, first = id_in(value_of(r, "first-entry")),
+	struct stream_id at, seen, first = id_in(value_of(r, "first-entry")),
 			     last = id_in(value_of(r, "last-generated-id"));
+	bool resumed = position_parse(span_str(p->resumed), &seen);
 
 	if (!position_parse(span_str(p->at), &at) || (at.ms == 0 && at.seq == 0))
 		return;
-	if (reply_is_any_error(r) || position_is_after(at, last) ||
-	    (position_is_after(first, at) && is_whole(r) && !p->at_is_early)) {
+	if (!resumed)
+		seen = at;
+	if (reply_is_any_error(r) || position_is_after(seen, last) ||
+	    (position_is_after(first, seen) && is_whole(r) && (resumed || !p->at_is_early))) {
 		note_lost(p, "the store was emptied, or began again with older data");
 		snprintf(p->at, sizeof(p->at), "0-0");
 	} else if (position_is_after(first, at) && !is_whole(r)) {

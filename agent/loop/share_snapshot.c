@@ -32,7 +32,6 @@
 #define LOOK_MS		1000
 #define KEEP_MS		3600000		/* of a whole one, at least */
 #define OLD_KEEP_MS	60000		/* of the one before, for those that are reading it */
-#define SAFETY_MS	10000
 
 /* ---- keys and numbers as texts ---- */
 

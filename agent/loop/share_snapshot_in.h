@@ -5,6 +5,7 @@
 #include "agent/loop/share_in.h"
 
 #define SNAPSHOT_CHUNK		((size_t)512 << 10)	/* bytes, about */
+#define SAFETY_MS		10000
 #define BULK_WAIT_MS(sh)	((sh)->opts.timeout_ms * 5)	/* a chunk takes longer than a word */
 
 /* Write the name of the key of <word>. */
@@ -17,7 +18,10 @@ struct span number_text(char out[24], uint64_t v), hex_text(char out[24], uint64
 size_t snapshot_write_meta(
     const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap);
 
-/* Cut the first word off <s>, a number. */
+/* Cut the first word off <s>. Returns false if there is none, or it is too long. */
+bool word_take(struct span *s, char *out, size_t cap);
+
+/* The same for a number. */
 bool meta_take_value(struct span *s, int base, uint64_t max, uint64_t *v);
 
 /* Read a description. Returns false if it makes no sense or has another number of parts. */

@@ -1,8 +1,9 @@
 /* How an agent that starts becomes warm.
  *
- *   ASK    is there a snapshot in the store?
+ *   ASK    is there a snapshot in the store? Skipped if the own snapshot file has positions.
  *   LOAD   yes: read its chunks, then load them in slices into the index, which is in use already
- *   READ   read the streams, from the snapshot's positions on or from their beginning
+ *   READ   read the streams, from the snapshot's positions on or from their beginning; back to ASK
+ *          if they do not reach back to the positions of the own file
  *   YES    all that was in the streams is applied, and a snapshot was loaded or no sibling has one
  *
  * If the streams no longer reach back to the snapshot, or siblings live and there is none, a new
@@ -32,7 +33,8 @@ static void log_warm(struct share *sh, msec now)
 
 	if (!log_begin(&ln, &sh->agent->log, LOG_INFO, LOG_LIFE, "warm: this agent has the fleet's state"))
 		return;
-	log_text(&ln, "from", sh->warm.loaded ? "a snapshot in the store, and the streams" :
+	log_text(&ln, "from", sh->warm.resuming ? "its own snapshot file, and the streams" :
+		sh->warm.loaded ? "a snapshot in the store, and the streams" :
 		sh->warm.alone ? "the streams; no sibling is running" : "the streams");
 	log_int(&ln, "siblings", (int64_t)sh->siblings.n);
 	log_int(&ln, "ms", now - sh->started);
@@ -57,6 +59,30 @@ static void start_reading(struct share *sh)
 	}
 	sh->warm.state = WARM_READ;
 	sh->warm.since = clock_msec();
+	read_aim(sh);
+}
+
+static void resume_reading(struct share *sh)
+{
+	for (uint32_t i = 0; i < sh->n_parts; i++) {
+		position_before(sh->part[i].resumed, SAFETY_MS, sh->part[i].at);
+		sh->part[i].at_is_early = true;
+	}
+	sh->warm.loaded = true;
+	sh->warm.state = WARM_READ;
+	sh->warm.since = clock_msec();
+	read_aim(sh);
+}
+
+/* Begin as an agent without a file does. What it has loaded stays. */
+static void stop_resuming(struct share *sh)
+{
+	sh->warm.resuming = sh->warm.resumed_lost = sh->warm.loaded = false;
+	sh->warm.state = WARM_ASK;
+	for (uint32_t i = 0; i < sh->n_parts; i++) {
+		sh->part[i].resumed[0] = sh->part[i].at[0] = '\0';
+		sh->part[i].caught_up = false;
+	}
 	read_aim(sh);
 }
 
@@ -301,8 +327,10 @@ static void want_snapshot(struct share *sh, msec now)
 
 void warm_lost(struct share *sh)
 {
-	if (sh->warm.state == WARM_READ)
-		sh->warm.loaded = false;
+	if (sh->warm.state != WARM_READ)
+		return;
+	sh->warm.loaded = false;
+	sh->warm.resumed_lost = sh->warm.resuming;
 }
 
 static bool sibling_is_warm(const struct share *sh)
@@ -335,10 +363,14 @@ void warm_tick(struct share *sh, msec now)
 {
 	if (sh->warm.state == WARM_YES || sh->part[0].owner == NULL)
 		return;
+	if (sh->warm.resumed_lost)
+		stop_resuming(sh);
 	if (sh->warm.restoring != NULL)
 		ev_idle_start(sh->loop, &sh->idle);
 	else if (sh->warm.loading)
 		conn_aim(&sh->bulk, sh->part[0].owner);
+	else if (sh->warm.state == WARM_ASK && sh->warm.resuming)
+		resume_reading(sh);
 	else if (sh->warm.state == WARM_ASK)
 		ask_for_meta(sh, now);
 	if (sh->warm.state == WARM_READ)

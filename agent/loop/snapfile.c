@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/sections.h"
 #include "agent/index/snapshot.h"
+#include "agent/loop/share_in.h"
 #include "agent/loop/snapfile_in.h"
 #include "agent/route/sources.h"
 #include "agent/os/clock.h"
@@ -22,6 +24,10 @@
 #define SLICE_PAUSE_MS	1
 #define READ_FIRST	65536u		/* bytes of the first buffer */
 
+/* magic[8]  u32 0, bytes of the text  u64 checksum of the text  text: share_positions() */
+#define POSITIONS_MAGIC	"kvrread\n"
+#define POSITIONS_HEAD	24u
+
 /* ---- the directory ---------------------------------------------------------------------- */
 
 void snapfile_init(
@@ -32,7 +38,8 @@ void snapfile_init(
 
 	s->dir = -1;
 	s->opener = opener;
-	s->bytes_most = snapshot_bytes_most(ro->index.max_bytes) + route_events_bytes_most(ro);
+	s->bytes_most = snapshot_bytes_most(ro->index.max_bytes) + route_events_bytes_most(ro) +
+		POSITIONS_HEAD + SHARE_POSITIONS_MAX;
 	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
 	snprintf(s->dir_path, sizeof(s->dir_path), "%s", o->snapshot_file);
 	if ((slash = strrchr(s->dir_path, '/')) == NULL)
@@ -127,8 +134,21 @@ static void log_failure(struct snapfile *s, const char *msg, const char *why)
 	log_end(&ln);
 }
 
-/* Load the tree, and the part with KV cache events if there is one. The tree stays if that is
- * refused. */
+/* Hand the positions at the start of <n> bytes to the part that shares. Returns the bytes that they
+ * take; 0: there are none. */
+static size_t restore_positions(struct snapfile *s, const uint8_t *p, size_t n)
+{
+	size_t text;
+
+	if (n < POSITIONS_HEAD || memcmp(p, POSITIONS_MAGIC, 8) != 0 ||
+	    (text = get32(p + 12)) > n - POSITIONS_HEAD)
+		return 0;
+	if (get64(p + 16) == checksum(p + POSITIONS_HEAD, text))
+		share_resume(s->share, span_of((const char *)p + POSITIONS_HEAD, text));
+	return POSITIONS_HEAD + text;
+}
+
+/* Load the tree, and the parts after it if there are any. The tree stays if these are refused. */
 static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapshot_stats *st,
     struct err *e)
 {
@@ -139,6 +159,7 @@ static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapsh
 		tree = n;
 	if (route_restore(s->route, p, tree, now, st, e) != 0)
 		return -1;
+	tree += restore_positions(s, p + tree, n - tree);
 	if (tree < n && route_restore_events(s->route, p + tree, n - tree, now, e) != 0)
 		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
 	return 0;
@@ -241,9 +262,24 @@ static int write_bytes(void *arg, const void *bytes, size_t n)
 	return fd_write_all(*(int *)arg, bytes, n);
 }
 
+/* <text>: taken before the index, so that nothing lies between the two. */
+static int write_positions(int fd, const char *text, size_t n)
+{
+	uint8_t head[POSITIONS_HEAD] = { 0 };
+
+	if (n == 0)
+		return 0;
+	memcpy(head, POSITIONS_MAGIC, 8);
+	put32(head + 12, (uint32_t)n);
+	put64(head + 16, checksum(text, n));
+	return fd_write_all(fd, head, sizeof(head)) != 0 || fd_write_all(fd, text, n) != 0 ? -1 : 0;
+}
+
 /* Returns 0, or -1 with errno, which is ECANCELED if the end of the process came first. */
 static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_stats *st)
 {
+	char positions[SHARE_POSITIONS_MAX];
+	size_t n = share_positions(s->share, positions, sizeof(positions));
 	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), write_bytes, &fd);
 	int rc, error;
 
@@ -261,7 +297,8 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	snapshot_writer_stats(w, st);
 	snapshot_writer_free(w);
 	errno = error;
-	return rc > 0 ? route_save_events(s->route, write_bytes, &fd) : -1;
+	return rc > 0 && write_positions(fd, positions, n) == 0 ?
+		route_save_events(s->route, write_bytes, &fd) : -1;
 }
 
 /* Without an opener there is no sandbox. */

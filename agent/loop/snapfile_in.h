@@ -4,6 +4,9 @@
  *      <file>            the last complete snapshot
  *      <file>.tmp.<pid>  the one being written; synced and renamed when it is complete
  *
+ * After the index follow the positions in the streams of siblings, if the agent shares, and the
+ * blocks that engines reported. A part that is refused leaves the others.
+ *
  * So a crash or a full disk leaves the old file unchanged. In the sandbox the opener creates and
  * renames the file (opener.h), and this process only writes to it. A thread of its own writes at
  * the interval, so a slow disk delays no other thread. */
@@ -16,8 +19,11 @@
 #include "agent/os/opener.h"
 #include "agent/os/thread_sleep.h"
 
+struct share;
+
 struct snapfile {
 	int dir;			/* -1: no snapshot is configured */
+	struct share *share;		/* its positions go with the index; NULL: none */
 	struct opener *opener;		/* creates and renames files in the sandbox; NULL: this process does */
 	uint64_t bytes_most;		/* a larger file is not from this index */
 	char path[PATH_CHARS_MAX], dir_path[PATH_CHARS_MAX];	/* as configured */

@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 from cases import main  # noqa: E402
 from fleet import (BUILD, HANG_SECONDS, HAPROXY, TOP, Fleet, edited, free_ports,  # noqa: E402
                    wait_for)
+from snapshots import read_pairs  # noqa: E402
 from store import Store, StoreError, programs  # noqa: E402
 from traffic import FAST, Traffic  # noqa: E402
 
@@ -1073,6 +1074,71 @@ def restarted_agent_is_warm():
             found += got.server == where[seed] and got.why == "cached"
         assert found >= 38, found
         print("      %d of 40 conversations found after a restart" % found)
+
+
+def restarted(b, sig=signal.SIGTERM, meanwhile=lambda: None):
+    """End and start the agent of <b>. Returns what it has logged since, and the snapshots of
+    siblings that it has loaded."""
+    b.end("agent", sig)
+    before = len(b.log())
+    meanwhile()
+    b.start_agent()
+    wait_for("HAProxy's check of the agent", SECONDS, lambda: b.up_servers("spoe_agent") == 1)
+    assert b.value("warm") == 1
+    return b.log()[before:], b.value('snapshots_total{result="loaded"}')
+
+
+def same_pairs(a, b):
+    """Wait until snapshots that both agents write from now on hold the same. Returns the pairs."""
+    def got():
+        after = time.time()
+        for m in (a, b):
+            wait_for("a snapshot", SECONDS, lambda m=m: os.stat(m.file).st_mtime > after)
+        pairs = [read_pairs(m.file) for m in (a, b)]
+        return pairs[0] == pairs[1] and pairs[0]
+    return wait_for("the same pairs", SECONDS, got)
+
+
+@case
+def restarted_with_its_own_snapshot_file():
+    """It reads on from the positions in its file, and has missed nothing. If the streams do not
+    reach back to them, or are others, it loads the snapshot of a sibling."""
+    with Store() as s:
+        scene = Scene(s, 2, alone=False)
+        for m in scene.members:
+            m.file = os.path.join(m.folder, "index.snapshot")
+            m.index += ", snapshot_file: %s, snapshot_every: 300 ms" % m.file
+        seeds = iter(range(1000))
+        with scene as (a, b):
+            ready(a, b)
+
+            def placed(m):
+                for _ in range(10):
+                    ask(m, next(seeds), 1)
+
+            def with_position():
+                with open(b.file, "rb") as f:
+                    return b"kvrread" in f.read()
+
+            def again(sig, lose=lambda: None):
+                placed(b)
+                placed(a)
+                before = same_pairs(a, b)
+                wait_for("positions", SECONDS, with_position)
+                log, loaded = restarted(b, sig, lambda: (placed(a), lose()))
+                after = same_pairs(a, b)
+                assert len(after) >= len(before) + 100, (len(before), len(after))
+                ready(a, b)
+                return log, loaded, b.value('held_total{what="applied"}')
+            for sig in (signal.SIGTERM, signal.SIGKILL):
+                log, loaded, repaired = again(sig)
+                assert "its own snapshot file" in log and loaded == 0, log
+                assert repaired == 0, repaired
+            for lose in (lambda: s.command("XTRIM", STREAM, "MAXLEN", "=", 1),
+                         lambda: s.command("FLUSHALL")):
+                log, loaded, _ = again(signal.SIGTERM, lose)
+                assert "were lost in the store" in log and loaded >= 1, log
+                assert "its own snapshot file" not in log, log
 
 
 DIGESTS = 'entries_in_total{kind="digest"}'
