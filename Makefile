@@ -252,6 +252,9 @@ bench-events: $(B)/tests/bench/bench_events
 # entries for other agents: bytes, and time to write and to read
 bench-share: $(B)/tests/bench/bench_share
 	@$<
+# what one store carries: AGENTS, RATE, PAGES, SECONDS: tests/bench/share_store.py
+bench-share-store: $(B)/tests/bench/store_load
+	@python3 tests/bench/share_store.py
 # the rules against simulated engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
@@ -333,6 +336,6 @@ clean:
 .PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
 .PHONY: clean
 .PHONY: bench $(addprefix bench-,index index-instructions events sim crowd peers cells \
-	cells-events prompt hostile model attack path share share-sim socket overload)
+	cells-events prompt hostile model attack path share share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
