@@ -1,7 +1,8 @@
 #!/bin/bash
 # compose-test.sh - build the images, start the composition, and check: requests are routed by
-# prefix, a second turn goes to the same engine, and no client sees an error when an engine or the
-# agent is killed. Removes everything afterwards.
+# prefix, a second turn goes to the same engine, also if the agent that placed the first was killed,
+# and no client sees an error when an engine, the store or both agents are killed. Removes
+# everything afterwards.
 #
 # Without a Docker engine it checks only the files. If no image can be pulled, it makes the base
 # image from Debian's packages (base.sh). Last line: "N passed, N failed".
@@ -41,10 +42,10 @@ if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
 	result $? "a base image from Debian's packages"
 	[ $failed -eq 0 ] || finish
 fi
-# Hold two ports until the end, so that no bind(0) of another test gets them. Docker can still bind
-# them, because it sets SO_REUSEADDR.
+# Hold three ports until the end, so that no bind(0) of another test gets them. Docker can still
+# bind them, because it sets SO_REUSEADDR.
 exec {hold}< <(exec python3 -c 'import os, socket, time
-s = [socket.socket(), socket.socket()]
+s = [socket.socket() for _ in range(3)]
 for x in s:
     x.bind(("127.0.0.1", 0))
     x.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,14 +53,14 @@ parent = os.getppid()
 print(*[x.getsockname()[1] for x in s], flush=True)
 while os.getppid() == parent:
     time.sleep(1)')
-read -r PORT METRICS_PORT <&"$hold"
-export PORT METRICS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
+read -r PORT METRICS_PORT METRICS_PORT2 <&"$hold"
+export PORT METRICS_PORT METRICS_PORT2 COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
 $compose build -q > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
-for image in kvroute kvroute-engine kvroute-haproxy; do
+for image in kvroute kvroute-engine kvroute-haproxy kvroute-store; do
 	[ -z "$(docker run --rm --network none --entrypoint find $image \
 		/var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
 	result $? "$image contains no cache of apt"
@@ -73,7 +74,7 @@ sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/
 	build/docker-build.log | tail -n 1)
 [ "$size" -lt 20000000 ]
 result $? "the build context has $((size / 1000)) kB${sent:+, docker says ${sent/ /}B}"
-for image in kvroute kvroute-engine; do
+for image in kvroute kvroute-engine kvroute-store; do
 	[ -n "$(docker image inspect -f '{{.Config.User}}' $image)" ]
 	result $? "$image does not run as root"
 	[ "$(docker image inspect -f '{{len .Config.Healthcheck.Test}}' $image)" -gt 0 ]
@@ -87,7 +88,8 @@ result $status "the composition starts"
 curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" |
 	grep -q '^kvroute_requests_total '
 result $? "metrics are published on this machine"
-python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" kvroutetest > build/docker-ask.log 2>&1
+python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" kvroutetest \
+	> build/docker-ask.log 2>&1
 status=$?
 grep -E '^(ok  |FAIL)' build/docker-ask.log
 passed=$((passed + $(grep -c '^ok  ' build/docker-ask.log)))

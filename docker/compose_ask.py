@@ -1,4 +1,5 @@
-"""compose_ask.py PORT METRICS_PORT PROJECT - test the promises of the running composition."""
+"""compose_ask.py PORT METRICS_PORT METRICS_PORT2 PROJECT - test the promises of the running
+composition."""
 import http.client
 import json
 import random
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import time
 
-PORT, METRICS_PORT, PROJECT = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+PORT, METRICS_PORT, METRICS_PORT2 = (int(a) for a in sys.argv[1:4])
+PROJECT = sys.argv[4]
 failed = 0
 
 
@@ -80,37 +82,57 @@ def conversations():
            "a second turn goes where the first went")
     cached = [a[2]["usage"]["prompt_tokens_details"]["cached_tokens"] for a in again if a[0] == 200]
     result(min(cached, default=0) > 200, "and its prefix is cached there: %s tokens" % cached)
-    return talks[0], first[0]
+    return [(turn(t, f[2], words("next", 20)), a) for t, f, a in zip(talks, first, again)]
 
 
-def agent_healthy():
-    return docker("inspect", "-f", "{{.State.Health.Status}}", container("agent")) == "healthy"
-
-
-def up():
-    """Returns how many servers the agent knows as up: HAProxy said so with a request."""
-    c = http.client.HTTPConnection("127.0.0.1", METRICS_PORT, timeout=20)
+def metrics(port):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         c.request("GET", "/metrics")
-        return len(re.findall(r"(?m)^kvroute_server_up\{.*\} 1$", c.getresponse().read().decode()))
+        return c.getresponse().read().decode()
     finally:
         c.close()
 
 
+def up(port):
+    """Returns how many servers the agent knows as up: HAProxy said so with a request."""
+    return len(re.findall(r"(?m)^kvroute_server_up\{.*\} 1$", metrics(port)))
+
+
+def one_agent_killed(talks):
+    """The first turns were decided by the agent that is killed."""
+    decided = sum(int(n) for n in re.findall(r"(?m)^kvroute_decisions_total\{.*\} (\d+)$",
+                                             metrics(METRICS_PORT2)))
+    docker("kill", container("agent"))
+    steady(40, "agent killed")
+    later = [chat(turn(t, a[2], words("later", 20))) for t, a in talks]
+    result([x[:2] for x in later] == [(200, a[1]) for _, a in talks],
+           "the other agent, which had decided %d requests, continues all conversations where they "
+           "were" % decided)
+    now = sum(int(n) for n in re.findall(r"(?m)^kvroute_decisions_total\{.*\} (\d+)$",
+                                         metrics(METRICS_PORT2)))
+    result(now >= decided + 6, "it decided these: %d" % (now - decided))
+
+
 def main():
     wait("HAProxy answers", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
-    wait("the agent's container is healthy", 180, agent_healthy)
+    wait("both agents are ready and hear each other", 180, lambda: all(
+        "\nkvroute_share_siblings 1\n" in metrics(p) for p in (METRICS_PORT, METRICS_PORT2)))
     hello = [{"role": "user", "content": "hello"}]
-    wait("the agent decides, and four engines are up", 180,
-         lambda: chat(hello)[0] == 200 and up() == 4)
-    talk, (_, engine, answer) = conversations()
+    wait("an agent decides, and four engines are up", 180,
+         lambda: chat(hello)[0] == 200 and up(METRICS_PORT) == 4)
+    talks = conversations()
+    one_agent_killed(talks)
+    talk, (_, engine, answer) = talks[0]
     docker("kill", container(engine))
     steady(30, "engine %s killed" % engine)
     status, other, _ = chat(turn(talk, answer, "and then?"))
     result(status == 200 and other != engine,
            "its conversation goes on at another engine: %s" % other)
-    docker("kill", container("agent"))
-    steady(40, "agent killed")
+    docker("kill", container("store"))
+    steady(30, "store killed")
+    docker("kill", container("agent2"))
+    steady(40, "both agents killed")
 
 
 main()

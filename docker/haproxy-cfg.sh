@@ -1,10 +1,11 @@
 #!/bin/bash
-# haproxy-cfg.sh - print docker/haproxy.cfg: haproxy-conf/haproxy.cfg with the names of the compose
-# network. The compose test checks that docker/haproxy.cfg equals this output.
+# haproxy-cfg.sh - print docker/haproxy.cfg: haproxy-conf/recipes/two-agents.cfg with the names of
+# the compose network. The compose test checks that docker/haproxy.cfg equals this output.
 set -eu
 cd "$(dirname "$0")/.."
 cat << 'HEAD'
-# haproxy-conf/haproxy.cfg with the names of the compose network, printed by haproxy-cfg.sh.
+# haproxy-conf/recipes/two-agents.cfg with the names of the compose network, printed by
+# haproxy-cfg.sh.
 HEAD
 resolvers='# Docker'\''s own name server, because a container may return with another address.\
 resolvers docker\
@@ -13,10 +14,11 @@ resolvers docker\
 '
 sed -E \
 	-e '1,/^global/{/^#/d}' \
-	-e 's/^( +server s([1-4])) 127.0.0.1:800[1-4]$/\1 s\2:8000/' \
-	-e 's/127\.0\.0\.1:940([01])/agent:940\1/' \
+	-e 's/^( +server s([1-4])) 192\.0\.2\.2[1-4]:8000$/\1 s\2:8000/' \
+	-e 's/192\.0\.2\.10:940([01])/agent:940\1/' \
+	-e 's/192\.0\.2\.11:940([01])/agent2:940\1/' \
 	-e 's/check inter 2s fall 2 rise 1/check inter 500ms fall 1 rise 1/' \
 	-e 's/^(    default-server .*)/\1 init-addr last,libc,none resolvers docker/' \
-	-e 's/^(    server a1 .*)/\1 init-addr last,libc,none resolvers docker/' \
-	-e "s/^# The agent.s backend has its own defaults/$resolvers\\n&/" \
-	haproxy-conf/haproxy.cfg
+	-e 's/^(    server a[12] .*)/\1 init-addr last,libc,none resolvers docker/' \
+	-e "s/^defaults kvroute-agent/$resolvers\\n&/" \
+	haproxy-conf/recipes/two-agents.cfg
