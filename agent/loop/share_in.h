@@ -230,7 +230,7 @@ bool read_is_current(const struct share *sh, msec now);	/* all parts are read */
 void read_check_added(struct share_part *p, const char *at, struct span id);
 bool read_caught_up(const struct share *sh);
 
-/* ---- share_positions.c ----------------------------------------------------------------------- */
+/* ---- share_resume.c ---------------------------------------------------------------------- */
 
 /* Note the positions of all parts for share_positions(), while the agent is warm. */
 void positions_note(struct share *sh);

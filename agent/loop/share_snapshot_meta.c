@@ -18,8 +18,7 @@ size_t snapshot_write_meta(
 	return n < cap ? n : cap - 1;
 }
 
-/* Cut the first word off <s>. */
-static bool take_word(struct span *s, char *out, size_t cap)
+bool word_take(struct span *s, char *out, size_t cap)
 {
 	size_t n = 0;
 
@@ -37,7 +36,7 @@ bool meta_take_value(struct span *s, int base, uint64_t max, uint64_t *v)
 {
 	char word[24], *end;
 
-	if (!take_word(s, word, sizeof(word)) || word[0] == '-' || word[0] == '+')
+	if (!word_take(s, word, sizeof(word)) || word[0] == '-' || word[0] == '+')
 		return false;
 	errno = 0;
 	*v = strtoull(word, &end, base);
@@ -78,7 +77,7 @@ bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m
 	}
 	m->chunks = (uint32_t)chunks;
 	for (uint32_t i = 0; i < sh->n_parts; i++)
-		if (!take_word(&s, m->at[i], sizeof(m->at[i])) || !position_is_valid(m->at[i]))
+		if (!word_take(&s, m->at[i], sizeof(m->at[i])) || !position_is_valid(m->at[i]))
 			return false;
 	return s.n == 0;
 }

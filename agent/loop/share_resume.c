@@ -20,7 +20,7 @@ void positions_note(struct share *sh)
 	bool real = sh->warm.state == WARM_YES;
 
 	for (uint32_t i = 0; i < sh->n_parts; i++)
-		real &= !sh->part[i].at_is_early && read_position_is_valid(sh->part[i].at);
+		real &= !sh->part[i].at_is_early && position_is_valid(sh->part[i].at);
 	pthread_mutex_lock(&sh->lock);
 	for (uint32_t i = 0; real && i < sh->n_parts; i++)
 		memcpy(sh->kept[i], sh->part[i].at, STORE_ID_MAX);
@@ -60,7 +60,7 @@ bool share_resume(struct share *sh, struct span text)
 	if (!take_same(&text, "1") || !take_same(&text, sh->opts.fleet) || !take_same(&text, parts))
 		return false;
 	for (uint32_t i = 0; i < sh->n_parts; i++)
-		if (!word_take(&text, at[i], sizeof(at[i])) || !read_position_is_valid(at[i]))
+		if (!word_take(&text, at[i], sizeof(at[i])) || !position_is_valid(at[i]))
 			return false;
 	if (text.n > 0)
 		return false;
