@@ -61,8 +61,8 @@ static void print_head(FILE *to, const struct sim_args *a, const char *what,
 		    a->agents.one_haproxy ? " of one HAProxy" : "");
 	if (a->engines.kv.publishers > 0)
 		fprintf(to, ", events of %u engines", a->engines.kv.publishers);
-	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %7s %7s", width, "policy", "mean s",
-	    "p50", "p90", "p99", "/oracle", "hit", "sent", "work", "failed", "us");
+	fprintf(to, "\n\n%-*s %8s %8s %8s %8s %8s %6s %6s %6s %6s %7s %7s", width, "policy", "mean s",
+	    "p50", "p90", "p99", "/oracle", "hit", "wait", "sent", "work", "failed", "us");
 	if (a->seeds > 1)
 		fprintf(to, " %9s %9s %9s", "+- mean s", "least", "most");
 	fputc('\n', to);
@@ -72,11 +72,15 @@ static void print_line(FILE *to, const struct sim_row *r, unsigned seeds, int wi
 {
 	struct spread mean = SPREAD(r, seeds, r.ttft_mean);
 
-	fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f %6.2f %6.2f %7zu %7.1f", width,
+	fprintf(to, "%-*s %8.3f %8.3f %8.3f %8.3f %8.2f %6.3f", width,
 	    r->name, mean.mean, MEAN(r, seeds, r.ttft_p50), MEAN(r, seeds, r.ttft_p90),
-	    MEAN(r, seeds, r.ttft_p99), MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
-	    MEAN(r, seeds, r.most_sent), MEAN(r, seeds, r.most_computed), sum_failed(r, seeds),
-	    MEAN(r, seeds, r.decide_us));
+	    MEAN(r, seeds, r.ttft_p99), MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit));
+	if (r->r.wait_error >= 0)
+		fprintf(to, " %6.3f", MEAN(r, seeds, r.wait_error));
+	else
+		fprintf(to, " %6s", "-");
+	fprintf(to, " %6.2f %6.2f %7zu %7.1f", MEAN(r, seeds, r.most_sent),
+	    MEAN(r, seeds, r.most_computed), sum_failed(r, seeds), MEAN(r, seeds, r.decide_us));
 	if (seeds > 1)
 		fprintf(to, " %9.3f %9.3f %9.3f", mean.se, mean.min, mean.max);
 	fputc('\n', to);
@@ -227,6 +231,8 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 	    "\"most_computed\":%.3f,\"decide_us\":%.1f", MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
 		MEAN(r, seeds, r.busy_cv), MEAN(r, seeds, r.offered), MEAN(r, seeds, r.most_sent),
 		MEAN(r, seeds, r.most_computed), MEAN(r, seeds, r.decide_us));
+	if (r->r.wait_error >= 0)
+		fprintf(to, ",\"wait_error\":%.4f", MEAN(r, seeds, r.wait_error));
 	json_whys(to, r, seeds);
 	if (seeds > 1)
 		json_spreads(to, r, seeds);

@@ -33,6 +33,7 @@ struct why_decision {
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;
 	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1];
+	double expected_ms;		/* to the first token; -1: not told */
 	double status, first_ms, done_ms, retries, output_tokens;	/* -1: not reported */
 };
 

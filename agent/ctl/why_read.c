@@ -33,6 +33,7 @@ static const struct field fields[] = {
 	D(prompt_tokens),
 	D(unseen_tokens),
 	D(matched_tokens),
+	D(expected_ms),
 	D(min_load),
 	D(max_load),
 	D(cost_s),
@@ -131,7 +132,7 @@ static void begin_record(struct why_reader *r, const struct json *j)
 	struct why_decision *d = &r->d;
 
 	if (j->depth == 2) {
-		*d = (struct why_decision){ .status = -1, .first_ms = -1, .done_ms = -1 };
+		*d = (struct why_decision){ .status = -1, .expected_ms = -1, .first_ms = -1, .done_ms = -1 };
 		r->list = IN_DECISION;
 	} else if (j->depth == 4 && r->list == IN_CANDIDATE) {
 		r->list = d->n_kept < WHY_SERVERS ? IN_CANDIDATE : IN_OTHER;

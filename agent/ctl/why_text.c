@@ -269,6 +269,8 @@ static void say_after(FILE *to, const struct why_decision *d)
 	}
 	if (d->first_ms >= 0) {
 		fprintf(to, "%sits answer began %s", sep, text_after(d->first_ms));
+		if (d->expected_ms >= 0)
+			fprintf(to, " (expected: %s)", text_seconds(d->expected_ms / 1000));
 		sep = ", ";
 	}
 	if (d->done_ms >= 0) {

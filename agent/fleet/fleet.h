@@ -18,6 +18,7 @@
 #include "agent/fleet/observe.h"
 #include "agent/fleet/penalty.h"
 #include "agent/fleet/rate.h"
+#include "agent/fleet/wait.h"
 #include "agent/policy/policy.h"
 
 /* Turns of a pool count from here. The owner may start a new server at a random turn below, so that
@@ -68,6 +69,7 @@ struct server {
 	struct slot *slots[SLOTS_MAX];
 	unsigned n_slots;
 	uint32_t n_open;		/* over all slots */
+	int32_t extra;			/* sum of ledger_entry.extra */
 	uint64_t open_tokens;		/* prompt tokens of open requests */
 	uint64_t kv_tokens;		/* the same, without prefixes shared with other requests */
 	double unanswered_s;		/* prefill seconds sent there without a first token yet */
@@ -120,6 +122,9 @@ struct pool {
 	double slowness;		/* of its servers: pool_slowness() */
 	struct policy_pressure pressure;	/* smoothed: pool_press() */
 	double mean_work_s;
+	struct wait_line wait;
+	double mean_output;		/* tokens of an answer, smoothed; 0: unknown */
+	uint32_t n_outputs;		/* answers in it */
 	struct capacity_pool capacity;
 	size_t next_inferred;		/* server that is next in turn when evidence comes */
 	double busiest;			/* load of the busiest candidate, or its wait in requests */

@@ -70,6 +70,7 @@ static void entry_attach(struct ledger_entry *e, struct server *s, struct slot *
 	s->n_open++;
 	s->open_tokens += e->prompt_tokens;
 	s->kv_tokens += e->kv_tokens;
+	s->extra += e->extra;
 }
 
 static void entry_detach(struct ledger_entry *e)
@@ -80,6 +81,7 @@ static void entry_detach(struct ledger_entry *e)
 	e->server->n_open--;
 	e->server->open_tokens -= e->prompt_tokens;
 	e->server->kv_tokens -= e->kv_tokens;
+	e->server->extra -= e->extra;
 }
 
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
@@ -108,6 +110,12 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	return e;
 }
 
+void ledger_weigh(struct ledger_entry *e, int16_t extra)
+{
+	e->server->extra += extra - e->extra;
+	e->extra = extra;
+}
+
 /* The wait of an entry that was moved here began elsewhere, so it says nothing about this server;
  * nor does that of an entry whose work is unknown. */
 void ledger_answered(struct ledger_entry *e, msec now)
@@ -125,7 +133,8 @@ void ledger_answered(struct ledger_entry *e, msec now)
 
 static void end_untimed(struct ledger_entry *e, msec now)
 {
-	rate_void(&e->server->rate, now);
+	if (!e->unsent)
+		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);
 }
 

@@ -35,9 +35,12 @@ struct ledger_entry {
 	struct work work;	/* waits at the server until the first token */
 	uint64_t prompt_tokens;	/* with the unseen rest of a truncated body */
 	uint64_t kv_tokens;	/* of them, those that no other open prompt has */
+	/* by how much its answer weighs more than a usual one, in units of 1 / WEIGHT_ONE */
+	int16_t extra;
 	bool answered;		/* its first token was reported, at <answered_at> */
 	msec answered_at;
 	struct rate_added added;	/* by that, to the rate of <server> */
+	bool unsent;		/* no server got it, so its end says nothing about one */
 	server_id from;		/* the server we chose, if it went elsewhere; else SERVER_NONE */
 };
 
@@ -59,6 +62,10 @@ struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
  * memory. */
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
 				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens, msec now);
+
+/* Set <extra> of an open entry. */
+#define WEIGHT_ONE	16
+void ledger_weigh(struct ledger_entry *e, int16_t extra);
 
 /* The first token came: the request waits no longer. */
 void ledger_answered(struct ledger_entry *e, msec now);

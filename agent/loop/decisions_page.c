@@ -244,6 +244,8 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 	page_addf(p->t, ",\"imbalanced\":%s", x->imbalanced ? "true" : "false");
 	put_count(p->t, "min_load", x->min_load);
 	put_count(p->t, "max_load", x->max_load);
+	if (x->expected_ms >= 0)
+		put_count(p->t, "expected_ms", (uint64_t)x->expected_ms);
 	put_seconds(p->t, "cost_s", x->cost_s);
 	put_seconds(p->t, "regret_s", x->regret_s);
 	put_candidates(p, x);

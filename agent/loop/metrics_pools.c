@@ -99,6 +99,8 @@ static const struct metric_column pool_columns[] = {
 	{ "pool_imbalanced", GAUGE, "1: the loads of the pool are imbalanced." },
 	{ "pool_imbalance_transitions_total", COUNTER, "Changes between balanced and imbalanced." },
 	{ "pool_pressure_ratio", GAUGE, "Ratio of mean waiting time to mean work, smoothed." },
+	{ "pool_wait_error_ratio", GAUGE,
+		"Median of |expected - real| / real of the pool's latest first tokens; NaN: none yet." },
 	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
 	{ "pool_choices_dearer_total", COUNTER, "Of these, choices of a server without the least cost." },
 	{ "pool_regret_seconds_total", COUNTER,
@@ -115,9 +117,40 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 	v->v[1] = p->imbalanced;
 	v->v[2] = (double)p->imbalance_transitions;
 	v->v[3] = p->pressure;
-	v->v[4] = (double)p->choices;
-	v->v[5] = (double)p->dearer;
-	v->v[6] = p->regret_s;
+	v->v[4] = or_nan(wait_error(p->wait));
+	v->v[5] = (double)p->choices;
+	v->v[6] = (double)p->dearer;
+	v->v[7] = p->regret_s;
+}
+
+static void add_wait(void *arg, const struct route_pool_view *p)
+{
+	struct buf *t = arg;
+	uint64_t n = 0;
+
+	for (unsigned b = 0; b < WAIT_BUCKETS; b++) {
+		n += p->wait->bucket[b];
+		page_addf(t, "kvroute_pool_wait_ratio_bucket{");
+		page_label(t, "pool", span_str(p->name));
+		if (b + 1 < WAIT_BUCKETS)
+			page_addf(t, ",le=\"%g\"} %llu\n", wait_bounds[b], (unsigned long long)n);
+		else
+			page_addf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)n);
+	}
+	page_addf(t, "kvroute_pool_wait_ratio_sum{");
+	page_label(t, "pool", span_str(p->name));
+	page_addf(t, "}");
+	metric_value(t, p->wait->ratios);
+	page_addf(t, "kvroute_pool_wait_ratio_count{");
+	page_label(t, "pool", span_str(p->name));
+	page_addf(t, "} %llu\n", (unsigned long long)n);
+}
+
+static void write_waits(struct buf *t, struct route *r)
+{
+	metric_family(t, "pool_wait_ratio", HISTOGRAM,
+		"First tokens of the pool by expected time / real time. 1: as expected.");
+	route_each_pool(r, add_wait, t);
 }
 
 static const struct metric_column pool_facts_column[] = {
@@ -259,6 +292,7 @@ static void write_compared(struct buf *t, struct route *r)
 void metrics_write_pools(struct buf *t, struct route *r)
 {
 	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
+	write_waits(t, r);
 	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));
 	write_pools(t, r, add_pool_mode, METRIC_COLUMNS(pool_mode_column));
 	write_compared(t, r);

@@ -210,6 +210,15 @@ static double kv_wait(
 	return full > 0 ? full * o->kv_ms / 1000 : 0;
 }
 
+/* Return the requests that decode there. Answers that are expected to be long or short weigh
+ * accordingly. */
+static double decoding(const struct candidate *c)
+{
+	double n = load_with_penalty(c) + c->extra;
+
+	return n > 0 ? n : 0;
+}
+
 static void cost_all(const struct policy_opts *o, const struct policy_prompt *p, double sacrifice,
 		     struct candidate *c, size_t n)
 {
@@ -219,7 +228,7 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 		c[i].adapter_s = known && !c[i].has_adapter ? o->adapter_ms / 1000 : 0;
 		c[i].kv_s = kv_wait(o, p, &c[i]);
 		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s + c[i].kv_s + c[i].load_s +
-			o->load_ms / 1000 * load_with_penalty(&c[i]) +
+			o->load_ms / 1000 * decoding(&c[i]) +
 			((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) *
 			c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
 		c[i].in = true;
@@ -254,7 +263,7 @@ void policy_choose(const struct policy_opts *o, struct policy_memory *m,
 	struct rule_job j = { .o = o, .p = p, .c = c, .n = n, .rng = rng, .out = out };
 
 	*out = (struct policy_choice){ .first = -1, .second = -1, .why = WHY_NOSERVER };
-	out->sacrifice = policy_sacrifice(o, pressure);
+	out->sacrifice = policy_sacrifice(o, pressure) * (1 + p->patience);
 	if (n == 0)
 		return;
 	out->why = WHY_COLD;

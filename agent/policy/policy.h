@@ -28,7 +28,7 @@
  *                k         2 s x (share of the server's KV cache that open requests fill - 0.7), if
  *                          positive: beyond that requests wait for others to end
  *                t         seconds to load cached blocks from slower tiers (policy_tier_credit)
- *                g         30 ms for each request open there: decode limits long answers. A
+ *                g         30 ms for each request open there, more or less if its answer is long. A
  *                          server's penalty counts as so many requests, in wait and in load
  *                l         500 ms if the requested LoRA adapter has to be loaded: servers that are
  *                          known to have it come first until waiting there costs more. 0 if no
@@ -167,6 +167,7 @@ struct candidate {
 	/* max(conn + queue in HAProxy, our own open requests), plus requests that reach its engine another
 	 * way */
 	uint32_t load;
+	double extra;		/* answers of its open requests beyond so many usual ones */
 	uint32_t queue;		/* requests that wait in HAProxy for this server */
 	uint32_t waiting, running;	/* requests in its engine as reported; 0 also if it reports nothing */
 	double kv_used;		/* share of the engine's cache in use, 0 .. 1; negative: unknown */
@@ -206,6 +207,7 @@ struct policy_prompt {
 	uint32_t n_pages, page_tokens;
 	uint64_t space;		/* what may share cache: chains of pages start with it, so tenants never meet */
 	uint64_t model, adapter;
+	double patience;	/* 0 .. 1: of work that may come later; its price is up to twice as high */
 	uint64_t session, user;	/* of the argument; of the body */
 	uint64_t history;	/* tokens before its last answer: the prompt of the last turn; 0: a first turn */
 	uint64_t body;		/* of all that was seen of the prompt */

@@ -106,26 +106,41 @@ static void tools_done(struct body *b)
 /* ---- the state machine --------------------------------------------------------------------- */
 
 /* Return the whole part of a number in JSON, limited. A number with an exponent is 0. */
-static int8_t priority_of(struct span text)
+static int32_t number_of(struct span text, int32_t least, int32_t most)
 {
 	bool minus = text.n > 0 && text.p[0] == '-';
-	int v = 0, most = minus ? -PROMPT_PRIORITY_MIN : PROMPT_PRIORITY_MAX;
+	int32_t v = 0, limit = minus ? -least : most;
 	size_t i;
 
 	if (memchr(text.p, 'e', text.n) != NULL || memchr(text.p, 'E', text.n) != NULL)
 		return 0;
 	for (i = minus; i < text.n && text.p[i] != '.'; i++)
-		v = v * 10 + text.p[i] - '0' < most ? v * 10 + text.p[i] - '0' : most;
-	return (int8_t)(minus ? -v : v);
+		v = v * 10 + text.p[i] - '0' < limit ? v * 10 + text.p[i] - '0' : limit;
+	return minus ? -v : v;
 }
 
 static void priority_start(struct body *b, enum json_event ev, struct span text)
 {
 	bool hint = b->r.rule->arg != 0;
 
-	if (hint || !b->r.priority_hinted)
-		b->prompt.priority = ev == JSON_NUMBER ? priority_of(text) : 0;
-	b->r.priority_hinted |= hint && ev == JSON_NUMBER;
+	if (hint || !b->prompt.priority_hinted)
+		b->prompt.priority = ev == JSON_NUMBER ?
+			(int8_t)number_of(text, PROMPT_PRIORITY_MIN, PROMPT_PRIORITY_MAX) : 0;
+	b->prompt.priority_hinted |= hint && ev == JSON_NUMBER;
+	body_value_skip(b, ev);
+}
+
+static uint32_t output_of(enum json_event ev, struct span text)
+{
+	return ev == JSON_NUMBER ? (uint32_t)number_of(text, 0, PROMPT_OUTPUT_MAX) : 0;
+}
+
+static void limit_start(struct body *b, enum json_event ev, struct span text)
+{
+	uint32_t *limit = b->r.output_limit;
+
+	limit[b->r.rule->arg] = output_of(ev, text);
+	b->prompt.output_limit = limit[limit[1] > 0];
 	body_value_skip(b, ev);
 }
 
@@ -154,6 +169,13 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 		break;
 	case ACT_PRIORITY:
 		priority_start(b, ev, text);
+		break;
+	case ACT_LIMIT:
+		limit_start(b, ev, text);
+		break;
+	case ACT_OUTPUT:
+		b->prompt.output_hint = output_of(ev, text);
+		body_value_skip(b, ev);
 		break;
 	case ACT_TRUNCATE:
 		b->prompt.truncates = ev != JSON_NULL;

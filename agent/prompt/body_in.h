@@ -63,7 +63,8 @@ struct request {
 	bool found, bad_prompt, leading, tools_open;
 	uint32_t n_leading, n_history, n_answer, n_first;
 	unsigned shape;			/* enum prompt_shape, of the messages */
-	bool options, priority_hinted;
+	bool options;
+	uint32_t output_limit[2];	/* by the rule's <arg> */
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
 	struct batch batch;
 	struct message msg;
@@ -78,6 +79,7 @@ struct mark {
 	uint32_t used, n_events;
 	uint32_t n_system, n_tools, n_messages;		/* pages */
 	uint32_t n_leading, n_history, n_answer, n_first;
+	uint32_t output_limit[2], output_hint;
 	uint16_t shape;
 	int8_t priority;
 	uint8_t lora_slot, user_slot;

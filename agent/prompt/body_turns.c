@@ -70,7 +70,9 @@ static struct mark mark_of(const struct body *b)
 	m.user_slot = (uint8_t)r->user_slot;
 	m.leading = r->leading;
 	m.options = r->options;
-	m.priority_hinted = r->priority_hinted;
+	m.priority_hinted = p->priority_hinted;
+	memcpy(m.output_limit, r->output_limit, sizeof(m.output_limit));
+	m.output_hint = p->output_hint;
 	m.developer = p->developer;
 	m.truncates = p->truncates;
 	m.streams = p->streams;
@@ -200,7 +202,10 @@ static void restore(struct body *b, const struct mark *m)
 	r->user_slot = m->user_slot;
 	r->leading = m->leading;
 	r->options = m->options;
-	r->priority_hinted = m->priority_hinted;
+	p->priority_hinted = m->priority_hinted;
+	memcpy(r->output_limit, m->output_limit, sizeof(r->output_limit));
+	p->output_limit = m->output_limit[m->output_limit[1] > 0];
+	p->output_hint = m->output_hint;
 	r->found = true;
 	p->developer = m->developer;
 	p->truncates = m->truncates;

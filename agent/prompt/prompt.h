@@ -95,6 +95,8 @@ enum prompt_shape {
 #define PROMPT_PRIORITY_MIN	(-8)
 #define PROMPT_PRIORITY_MAX	23
 
+#define PROMPT_OUTPUT_MAX	(1u << 20)
+
 #define PROMPT_SHAPES	12		/* bits */
 const char *prompt_shape_word(unsigned bit);	/* "system", ... */
 
@@ -123,6 +125,11 @@ struct prompt {
 	/* "priority", or "nvext": {"agent_hints": {"priority"}}, which overrides it: higher stays
 	 * longer in the cache. Limited to PROMPT_PRIORITY_MIN .. _MAX; default 0 */
 	int8_t priority;
+	bool priority_hinted;		/* it is that of agent_hints */
+	/* tokens of its answer, at most PROMPT_OUTPUT_MAX; 0: not told. <output_limit>: the engine makes
+	 * no more ("max_completion_tokens", else "max_tokens" or "max_output_tokens"). <output_hint>: the
+	 * client expects so many ("nvext": {"agent_hints": {"osl"}}) */
+	uint32_t output_limit, output_hint;
 	struct prompt_name model, lora, salt, user;
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */

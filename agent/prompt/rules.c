@@ -40,6 +40,9 @@ static const struct rule top_all[] = {
 	RULE("adapter_id", ACT_NAME, NAME_ADAPTER),
 	RULE("stream", ACT_STREAM, 0),
 	RULE("priority", ACT_PRIORITY, 0),
+	RULE("max_tokens", ACT_LIMIT, 0),
+	RULE("max_completion_tokens", ACT_LIMIT, 1),
+	RULE("max_output_tokens", ACT_LIMIT, 0),
 	RULE("nvext", ACT_NVEXT, 0),
 	END
 };
@@ -125,7 +128,9 @@ static const struct rule *const top[PROMPT_APIS] = {
 
 static const struct rule metadata[] = { RULE("user_id", ACT_NAME, NAME_META_USER), END };
 static const struct rule nvext[] = { RULE("agent_hints", ACT_HINTS, 0), END };
-static const struct rule hints[] = { RULE("priority", ACT_PRIORITY, 1), END };
+static const struct rule hints[] = {
+	RULE("priority", ACT_PRIORITY, 1), RULE("osl", ACT_OUTPUT, 0), END
+};
 
 static const struct rule message[] = {
 	RULE("role", ACT_ROLE, 0),

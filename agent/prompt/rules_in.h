@@ -23,6 +23,8 @@ enum act {
 	ACT_NAME,		/* <arg> enum name_slot */
 	ACT_METADATA, ACT_NVEXT, ACT_HINTS,
 	ACT_PRIORITY,		/* a number; <arg> 1: goes before one of <arg> 0 */
+	ACT_LIMIT,		/* a number of tokens; <arg> 1: goes before one of <arg> 0 */
+	ACT_OUTPUT,		/* the same, expected */
 	ACT_SYSTEM,		/* text or a list of parts -> the system segment; <arg> 1: or a message */
 	ACT_TOOLS,		/* any value -> the tools segment; <arg>: TOOLS_... */
 	ACT_MESSAGES,		/* list of messages; a string is one of role "user" */

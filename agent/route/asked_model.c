@@ -20,9 +20,7 @@ const char *model_from_text(enum model_from f)
 	return texts[f];
 }
 
-/* Tell if a name may go into maps and logs of HAProxy, some of which are JSON. Of a name that was
- * too long only a hash is known. */
-static bool is_fit(struct span name)
+bool model_is_fit(struct span name)
 {
 	if (name.n == 0 || name.n > PROMPT_NAME_MAX)
 		return false;
@@ -37,7 +35,7 @@ static bool use_name(
 {
 	struct span name = model_name_of(model_options_of(&rq->env->opts.models, asked), asked);
 
-	if (!is_fit(asked) || !is_fit(name))
+	if (!model_is_fit(asked) || !model_is_fit(name))
 		return false;
 	m->from = from;
 	m->n = name.n;

@@ -357,6 +357,7 @@ void job_candidates(struct route *r, struct job *j)
 			.id = s->id, .name = s->name_hash,
 			.load = load,
 			.queue = queue,
+			.extra = (double)s->extra / WEIGHT_ONE,
 			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->rq.now),
 			.backlog_tokens = s->unanswered_tokens,
 			.open_tokens = s->open_tokens,

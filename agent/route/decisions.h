@@ -73,6 +73,7 @@ struct decision {
 	/* what became of it */
 	uint8_t after, end;		/* enum decision_after, enum fact_end */
 	int32_t status, retries;	/* -1: unknown */
+	int64_t expected_ms;		/* from the decision to the first token; -1: unknown */
 	int64_t first_ms, done_ms;	/* from the decision to the fact; -1: none came */
 	uint64_t output_tokens;		/* told by the engine, or estimated from bytes: answer_in.h */
 	struct decision_server went;	/* server that had it last; NONE: unknown */

@@ -59,6 +59,7 @@ void job_describe(const struct route *r, struct job *j, bool with_body)
 		.pages = pages->p, .n_pages = rq->n_pages, .page_tokens = rq->page_tokens,
 		.space = rq->space.h[0],
 		.model = span_hash(r, 7, rq->space_model), .adapter = span_hash(r, 8, span_of(lora->s, lora->n)),
+		.patience = job_patience(j),
 		.session = own_hash(r, j, 9, j->session), .user = own_hash(r, j, 10, span_of(user->s, user->n)),
 		.opening = opening_of(r, j), .history = history_of(rq),
 	};

@@ -74,6 +74,7 @@ static void put_choice(const struct job *j, struct decision *x)
 		x->second = server_of(&c[j->choice.second]);
 	x->matched = clamp32(c[j->choice.first].cached);
 	x->rank = c[j->choice.first].rank;
+	x->expected_ms = j->expected_s >= 0 ? (int64_t)(j->expected_s * 1000 + 0.5) : -1;
 	x->imbalanced = j->choice.imbalanced;
 	x->min_load = j->choice.min_load;
 	x->max_load = j->choice.max_load;
@@ -129,7 +130,7 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	x->step = (uint8_t)j->step;
 	x->chosen.id = x->second.id = x->went.id = SERVER_NONE;
 	x->status = x->retries = x->rank = -1;
-	x->first_ms = x->done_ms = -1;
+	x->first_ms = x->done_ms = x->expected_ms = -1;
 	if (j->described)
 		put_prompt(r, j, a, x);
 	put_choice(j, x);

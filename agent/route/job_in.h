@@ -41,6 +41,7 @@ struct job {
 	struct policy_choice choice;
 	struct policy_pressure pressure;	/* at the choice */
 	double regret_s;
+	double estimate_s, expected_s;	/* to the first token of the choice: fleet/wait.h; -1: unknown */
 	enum fact_step step;
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
 	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */
@@ -102,6 +103,25 @@ void learn_settle(struct route *r, struct outcome *out, msec now);
  * learned, because that was done already, or its PLACED is still to come. The lock is held. */
 bool share_unopened(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now);
+
+/* asked_model.c: tell if the name of a model may go into maps and logs of HAProxy, some of which
+ * are JSON. Of a name that was too long only a hash is known. */
+bool model_is_fit(struct span name);
+
+/* wait.c: set the expected time to the first token of <s>, the chosen candidate <c>, which does not
+ * have the request yet. It is unknown if no facts tell what has been answered. */
+void job_wait(struct job *j, const struct server *s, const struct candidate *c);
+/* The first token of <e> came; its headers came, as the log line <f> says. */
+void wait_first(const struct ledger_entry *e, msec now);
+void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now);
+
+/* hints.c: return how much more its answer weighs than a usual one, in units of 1 / WEIGHT_ONE. The
+ * pool is known, and the lock held. */
+int16_t job_extra(const struct job *j);
+/* Return how patient its client is, 0 .. 1. */
+double job_patience(const struct job *j);
+/* An answer of <tokens> has ended in <p>. */
+void hints_learn(struct pool *p, uint32_t tokens);
 
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);

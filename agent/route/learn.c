@@ -139,6 +139,7 @@ static void note_output(
     struct server *s, uint64_t prompt_tokens, uint32_t block, struct outcome *out)
 {
 	out->at = s->id;
+	hints_learn(s->pool, out->output_tokens);
 	out->kept_tokens = kept_of(prompt_tokens, block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
 }
@@ -282,6 +283,7 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 		open_of(e)->lesson.whole = false;
 		if (out->confirm) {		/* else its server is unknown */
 			tell_rule(e, now);
+			wait_first(e, now);
 			compare_came(e->server->pool->route->compare, e->uid, e->server->id, now, -1);
 			tell_capacity(r, e, now);
 		}
@@ -364,6 +366,8 @@ static void learn_headers(
 		return;
 	if (!e->work.uncertain)
 		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
+	if (e->server->pool->step != STEP_FIRST)
+		wait_headers(e, f, now);
 	compare_headers(e->uid, to, f, now);
 }
 
@@ -390,6 +394,7 @@ static void learn_open(
 	note_time(e->server->pool, f, now);
 	learn_tokens(r, e, f, out, now);
 	to = follow_request(r, e, f, out, now);
+	e->unsent = f->kind == FACT_DONE && of_haproxy(f->server) && f->connect_ms < 0 && f->retries <= 0;
 	failed = failed_in_stream(e, f, to);
 	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
 	if (failed && e->from == SERVER_NONE)

@@ -152,7 +152,7 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.name = p->name, .imbalanced = p->route->imbalanced,
 			.facts = fact_step_text(p->step),
 			.imbalance_transitions = p->route->imbalance_transitions,
-			.requests = p->requests, .pressure = p->pressure.wait,
+			.requests = p->requests, .pressure = p->pressure.wait, .wait = &p->wait,
 			.mode = pool_mode_text(p->opts->mode), .choices = p->route->choices, .dearer = p->route->dearer,
 			.regret_s = p->route->regret_s,
 		};

@@ -137,6 +137,9 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}
 	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
+	ledger_weigh(e, job_extra(j));
+	o->estimate_s = (float)j->estimate_s;
+	o->expected_s = (float)j->expected_s;
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;
 	o->turn_before = turn_before;
@@ -259,6 +262,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	uint64_t hit = (uint64_t)c->depth * j->rq.page_tokens;
 	uint64_t turn_before = s->last_pick;
 
+	job_wait(j, s, c);
 	s->last_pick = ++j->pool_seen->picks;
 	r->stats.truth[c->truth]++;
 	count_pick(r, j, s, hit);
@@ -333,6 +337,16 @@ static void copy_name(char *to, const struct server *s, struct span *out)
 	*out = span_of(to, n);
 }
 
+/* Return <tokens> of a prompt as its engine counts them. Pages of text are taken for a fixed number
+ * of tokens. If the engine's own counts are known, they tell how many a page really has. */
+static uint64_t as_counted(const struct job *j, uint64_t tokens)
+{
+	uint64_t taken = (uint64_t)j->rq.page_tokens * ROOM_OF_TOKEN, room = j->rq.space.page_room;
+
+	return j->rq.mode == PROMPT_TEXT && taken > 0 && tokens < UINT32_MAX ? tokens * room / taken :
+	    tokens;
+}
+
 static void answer_servers(struct route *r, struct job *j, struct route_answer *a)
 {
 	const struct candidate *c = j->scratch->candidates;
@@ -342,6 +356,11 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
 	a->pages = c[j->choice.first].depth;
 	a->rank = c[j->choice.first].rank;
+	a->wait_ms = j->expected_s >= 0 ? (int64_t)(j->expected_s * 1000 + 0.5) : -1;
+	a->tokens = as_counted(j, j->asks.tokens);
+	a->hit_tokens = as_counted(j, c[j->choice.first].cached);
+	if (a->hit_tokens > a->tokens)
+		a->hit_tokens = a->tokens;
 	if (j->rq.mode == PROMPT_TOKENS && j->rq.tokens > 0)
 		a->hit = (uint32_t)((uint64_t)a->pages * j->rq.page_tokens * 1000 / j->rq.tokens);
 	else if (j->rq.n_pages > 0)
@@ -382,7 +401,9 @@ static void hide_choice(struct job *j, struct route_answer *a)
 	a->server = a->alt = (struct span){ 0 };
 	a->why = WHY_SHADOW;
 	a->hit = a->pages = 0;
+	a->hit_tokens = 0;
 	a->rank = -1;
+	a->wait_ms = -1;
 }
 
 /* Decide and enter the request in the ledger. The lock is held. */
@@ -561,6 +582,10 @@ static void decide_request(
 	if (a->why == WHY_COLD) {
 		a->prompt_pages = j->rq.n_pages;
 		match_prompt(r, j);
+		a->tokens = as_counted(j, j->asks.tokens);
+		a->priority = j->rq.prompt->priority_hinted ? j->rq.prompt->priority : 0;
+		if (model_is_fit(j->rq.space_model))
+			a->model = j->rq.space_model;
 	}
 	j->rq.more = a->more;
 	pthread_mutex_lock(&r->lock);
@@ -579,7 +604,7 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	struct request_message m;
 	struct job j;
 
-	*a = (struct route_answer){ .why = WHY_NOPROMPT, .rank = -1 };
+	*a = (struct route_answer){ .why = WHY_NOPROMPT, .rank = -1, .wait_ms = -1 };
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, now, &j, &m);
 	if (q->uid.n == 0)
@@ -604,7 +629,9 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a)
 {
-	*a = (struct route_answer){ .why = WHY_OVERLOAD, .rank = -1, .stands = q->seq > 0 };
+	*a = (struct route_answer){
+		.why = WHY_OVERLOAD, .rank = -1, .wait_ms = -1, .stands = q->seq > 0,
+	};
 	pthread_mutex_lock(&r->lock);
 	if (q->seq > 0) {
 		r->stats.slices++;

@@ -17,6 +17,7 @@
 #include "agent/prompt/turns.h"
 #include "agent/prompt/prompt.h"
 #include "agent/fleet/names.h"
+#include "agent/fleet/wait.h"
 #include "agent/request/model.h"
 #include "agent/request/space.h"
 #include "agent/request/work_share.h"
@@ -146,6 +147,12 @@ struct route_answer {
 	uint32_t pages, prompt_pages;	/* matched at <server>; in the visible prompt */
 	/* of <server>, with the longest part of the prompt; -1: unknown, or it has one rank only */
 	int rank;
+	/* until the first token of <server>, expected: fleet/wait.h; -1: unknown, or no server */
+	int64_t wait_ms;
+	/* of the prompt, with the unseen rest; expected in the cache of <server>; 0: unknown */
+	uint64_t tokens, hit_tokens;
+	struct span model;		/* "" if unknown; in the scratch as well */
+	int priority;			/* of nvext.agent_hints: struct prompt; 0: none, or it says 0 */
 	bool cut;			/* the body was seen in part */
 	bool more;			/* another slice would help */
 	uint32_t work;			/* steps done */
@@ -334,6 +341,7 @@ struct route_pool_view {
 	const char *mode;	/* "on", "shadow", "off" */
 	uint64_t imbalance_transitions, requests;
 	double pressure;
+	const struct wait_line *wait;	/* of its first tokens */
 	uint64_t choices;	/* among candidates; each slice makes one */
 	uint64_t dearer;	/* choices of a server that did not have the least cost */
 	double regret_s;	/* extra cost of these, by our own estimate */

@@ -42,6 +42,8 @@ struct open_request {
 	struct list of_owner;		/* in owner->open */
 	uint64_t placed_as;		/* what its PLACED said */
 	struct lesson lesson;
+	/* of its first token, in seconds: fleet/wait.h; negative, 0: unknown */
+	float estimate_s, expected_s;
 };
 
 static inline struct open_request *open_of(struct ledger_entry *e)

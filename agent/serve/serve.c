@@ -10,7 +10,7 @@ const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
 	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
 };
 
-/* one ACK: two names of 127 bytes, a model's of 255, ten variables, and a reserve */
+/* one ACK: two names of 127 bytes, a model's of 255, 16 variables of at most 25, and a reserve */
 #define ANSWER_MAX	1024u
 
 #define HURRIED_WORK	0u	/* pages of text, no tokenizer */
@@ -49,24 +49,35 @@ static void set_name(struct spop_ack *a, const char *var, struct span name, bool
 		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
 }
 
+static void set_known(struct spop_ack *a, const char *var, bool known, int64_t v, bool later)
+{
+	if (known)
+		spop_ack_set_int(a, SPOP_SCOPE_TXN, var, v);
+	else if (later)
+		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
+}
+
 /* Put important variables first, because those that do not fit a small frame are left out. */
 static void put_decision(struct spop_ack *a, const struct route_answer *d, bool later, usec us)
 {
+	bool chosen = d->server.n > 0;
+
 	const char *why = why_text(d->why);
 
 	set_name(a, "server", d->server, later);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "more", d->more);
 	spop_ack_set_str(a, SPOP_SCOPE_TXN, "why", why, strlen(why));
 	set_name(a, "alt", d->alt, later);
+	set_known(a, "wait", d->wait_ms >= 0, d->wait_ms, later);
+	set_known(a, "tokens", d->tokens > 0, (int64_t)d->tokens, later);
+	set_known(a, "hit_tokens", chosen, (int64_t)d->hit_tokens, later);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "hit", d->hit);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "pages", d->pages);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "prompt_pages", d->prompt_pages);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "cut", d->cut);
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "us", us);
-	if (d->rank >= 0)
-		spop_ack_set_int(a, SPOP_SCOPE_TXN, "rank", d->rank);
-	else if (later)
-		spop_ack_unset(a, SPOP_SCOPE_TXN, "rank");
+	set_known(a, "rank", d->rank >= 0, d->rank, later);
+	set_known(a, "priority", d->priority != 0, d->priority, later);
 }
 
 static void put_model(struct spop_ack *a, const struct route_model *m)
@@ -210,10 +221,13 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 	spop_ack_begin(&ack, &s->conn, out, ev->stream_id, ev->frame_id);
 	if (o.asked_model)
 		put_model(&ack, &o.model);
-	if (o.decided && !o.answer.stands)
+	if (o.decided && !o.answer.stands) {
 		put_decision(&ack, &o.answer, o.later, us);
-	else if (o.decided || !o.asked_model)
+		if (!o.asked_model)
+			set_name(&ack, "model", o.answer.model, false);
+	} else if (o.decided || !o.asked_model) {
 		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", o.decided && o.answer.more);
+	}
 	if (spop_ack_end(&ack))
 		count_add(&env->count->acks, 1);
 	if (o.decided) {

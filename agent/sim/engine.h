@@ -40,6 +40,7 @@ struct sim_job {
 	bool failed;			/* answered with an error at once */
 	double t_arrived, t_first, t_done;
 	uint32_t hit;			/* blocks found cached */
+	double expected_s;		/* of its router, to its first token; negative: unknown */
 	uint32_t pages;			/* of its router, which expected them there; 0: unknown */
 	struct sim_job *then;		/* waits for the end of this answer, or NULL */
 	/* private to the engine */

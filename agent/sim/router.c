@@ -122,6 +122,7 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 	route_decide(r->route, r->scratch, &q, router_msec(now), &a);
 	r->decided_us += router_took_us(start_us, clock_us(f));
 	j->pages = a.pages;
+	j->expected_s = a.wait_ms >= 0 ? (double)a.wait_ms / 1000 : -1;
 	r->sim = f;
 	e = engine_of(a.server, f->opts->n);
 	return e >= 0 && f->up[e] ? e : -1;

@@ -238,6 +238,7 @@ static int pick(struct sim *f, struct sim_job *j, double now)
 static void arrive(struct sim *f, struct sim_job *j, double now)
 {
 	j->t_arrived = now;
+	j->expected_s = -1;
 	j->engine = pick(f, j, now);
 	f->conns[j->engine]++;
 	if (f->chooser->sent != NULL)
@@ -399,6 +400,23 @@ static void result_times(struct sim_result *r, double *t, size_t n)
 	r->ttft_p99 = share(t, n, .99);
 }
 
+/* Set the error of the expected times; <t> has room for all jobs. */
+static void result_waits(
+    const struct sim *f, size_t from, size_t to, double *t, struct sim_result *r)
+{
+	size_t n = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const struct sim_job *j = &f->jobs[i];
+		double real = j->t_first - j->t_arrived;
+
+		if (!j->failed && j->expected_s >= 0 && real > 0)
+			t[n++] = fabs(j->expected_s - real) / real;
+	}
+	qsort(t, n, sizeof(*t), by_size);
+	r->wait_error = n > 0 ? share(t, n, .5) : -1;
+}
+
 static void result_engines(const struct sim *f, struct sim_result *r)
 {
 	double sum = 0, off = 0, mean, span = arrival_of(f, f->trace->n - 1);
@@ -460,6 +478,7 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 	}
 	result_shares(f, r);
 	result_times(r, t, n);
+	result_waits(f, from, to < f->trace->n ? to : f->trace->n, t, r);
 	result_engines(f, r);
 	r->decide_us = f->pick_us / (double)f->trace->n;
 	mem_free(t);

@@ -103,6 +103,7 @@ struct sim_result {
 	size_t fallback;		/* of all: the chooser had no opinion */
 	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of served requests */
 	double hit;			/* share of prompt tokens found cached */
+	double wait_error;		/* median of |expected - real| / real of first tokens; negative: unknown */
 	double most_sent;		/* requests to one engine by those of a mean engine */
 	double most_computed;		/* tokens computed by one engine by those of a mean engine */
 	double busy_cv;			/* of the engines' seconds with prefill: deviation / mean */

@@ -42,6 +42,7 @@ def run(routed):
         after = f.metrics() if routed else {}
         out["agent"] = agent_time(before, after)
         out["learned"] = learned(after)
+        out["expected"] = expected(f) if routed else None
         out["why"] = why(f) if routed else []
     except BaseException:
         f.show_logs()
@@ -87,6 +88,16 @@ def learned(metrics):
     return sum(rates) / len(rates) if rates else None
 
 
+def expected(f):
+    """Return the median of |expected - real| / real of the times to the first token, without the
+    first tenth of the requests, and of how many; None: no such times."""
+    page = json.loads(f.get("/decisions?n=4096", f.metrics_port)[1])["decisions"]
+    pairs = [(d["expected_ms"], d["after"]["first_ms"]) for d in reversed(page)
+             if d.get("expected_ms", -1) >= 0 and d["after"].get("first_ms", 0) > 0]
+    off = sorted(abs(e - r) / r for e, r in pairs[len(pairs) // 10:])
+    return (off[len(off) // 2], len(off)) if off else None
+
+
 def why(f):
     """Return the explanation of kvroutectl for the last request that was routed to its
     conversation's server."""
@@ -117,6 +128,9 @@ def table(plain, routed):
     row("failed requests", plain["failed"], routed["failed"])
     if routed["agent"]:
         row("agent time, p50 / p99, upper bounds", "", "<= %d / <= %d us" % routed["agent"])
+    if routed["expected"]:
+        row("error of the expected time, median of %d" % routed["expected"][1], "",
+            "%.0f %%" % (100 * routed["expected"][0]))
     if routed["learned"]:
         print("  learned tokens/s of an engine: %d (true: %d; initial estimate: %d)" %
               (routed["learned"], TPS, ASSUMED_TPS))

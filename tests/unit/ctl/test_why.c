@@ -29,12 +29,14 @@ static const struct {
 	    HEAD(CHOICE("cached", "s3", "16000") "\"candidates\":[" S(
 		"s3", "2", "0.41", "12288", "0.46", "1.4") "," S("s1", "0", "0", "0", "2.0",
 		"4.0") "],"
-		       "\"after\":{\"state\":\"done\",\"server\":\"s3\",\"status\":200,\"first_ms\":420,"
+		       "\"expected_ms\":431,\"after\":{\"state\":\"done\","
+		       "\"server\":\"s3\",\"status\":200,\"first_ms\":420,"
 		       "\"done_ms\":2600}}"),
 	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
 	    "    went to s3 (cached, by cost): 12,288 of 16,000 tokens were there, 0.41 s of work waited; "
 	    "s1 was idle but would have had to compute all: 2.0 s\n"
-	    "    its answer began after 0.42 s, it was over after 2.6 s, status 200\n" },
+	    "    its answer began after 0.42 s (expected: 0.43 s), it was over after 2.6 s, "
+	    "status 200\n" },
 	{ "cold, and the holder is busy",
 	    HEAD(CHOICE("cold", "s1", "1600") "\"candidates\":[" S(
 		"s1", "1", "0", "0", "0.2", "0.4") "," S("s3", "31", "12.5", "1500", "0.01",

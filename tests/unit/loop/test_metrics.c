@@ -114,8 +114,11 @@ void route_each_shard(struct route *r,
 void route_each_pool(
     struct route *r, void (*fn)(void *arg, const struct route_pool_view *v), void *arg)
 {
+	struct wait_line wait = {
+		.bucket = { 1, 0, 2, [WAIT_BUCKETS - 1] = 4 }, .count = 7, .ratios = 30.5,
+	};
 	struct route_pool_view v = {
-		.name = "chat", .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
+		.name = "chat", .wait = &wait, .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
 		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
 	};
 
@@ -296,6 +299,14 @@ static void histogram(void **state)
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"2e-05\"} 14");
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"0.02\"} 14");
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"+Inf\"} 16");
+	has_line(s, "# TYPE kvroute_pool_wait_ratio histogram");
+	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"0.25\"} 1");
+	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"0.75\"} 3");
+	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"4\"} 3");
+	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"+Inf\"} 7");
+	has_line(s, "kvroute_pool_wait_ratio_sum{pool=\"chat\"} 30.5");
+	has_line(s, "kvroute_pool_wait_ratio_count{pool=\"chat\"} 7");
+	has_line(s, "kvroute_pool_wait_error_ratio{pool=\"chat\"} 1");
 	has_line(s, "kvroute_decision_seconds_sum 3");
 	has_line(s, "kvroute_decision_seconds_count 16");
 	mem_free(s);

@@ -77,7 +77,8 @@ static inline bool name_eq(const struct prompt_name *a, const struct prompt_name
 static inline bool prompt_eq(const struct prompt *a, const struct prompt *b)
 {
 	return pages_eq(a, b) && a->json == b->json && a->found == b->found &&
-	       a->priority == b->priority &&
+	       a->priority == b->priority && a->priority_hinted == b->priority_hinted &&
+	       a->output_limit == b->output_limit && a->output_hint == b->output_hint &&
 	       a->in_media == b->in_media && a->truncated == b->truncated &&
 	       a->system_seen == b->system_seen && a->tools_seen == b->tools_seen &&
 	       a->prompt_seen == b->prompt_seen && a->n_units == b->n_units &&

@@ -782,9 +782,44 @@ static void test_priority(void **state)
 	body_free(b);
 }
 
+/* Limits of the answer and what the client expects; both limited, and the last of a key wins. */
+static void test_output(void **state)
+{
+	static const struct {
+		uint32_t limit, hint;
+		const char *body;
+	} cases[] = {
+		{ 0, 0, "{}" }, { 50, 0, "{'max_tokens':50}" }, { 60, 0, "{'max_completion_tokens':60}" },
+		{ 70, 0, "{'max_output_tokens':70}" }, { 0, 0, "{'max_tokens':null}" },
+		{ 60, 0, "{'max_tokens':50,'max_completion_tokens':60}" },
+		{ 60, 0, "{'max_completion_tokens':60,'max_tokens':50}" },
+		{ 50, 0, "{'max_completion_tokens':null,'max_tokens':50}" },
+		{ 3, 0, "{'max_tokens':9,'max_tokens':3}" }, { 0, 0, "{'max_tokens':9,'max_tokens':'3'}" },
+		{ 0, 0, "{'max_tokens':-1}" }, { 0, 0, "{'max_tokens':1e3}" }, { 7, 0, "{'max_tokens':7.9}" },
+		{ 1 << 20, 0, "{'max_tokens':99999999999999999999999}" },
+		{ 0, 9, "{'nvext':{'agent_hints':{'osl':9}}}" },
+		{ 5, 9, "{'nvext':{'agent_hints':{'priority':2,'osl':9}},'max_tokens':5}" },
+		{ 0, 1 << 20, "{'nvext':{'agent_hints':{'osl':4294967297}}}" },
+		{ 0, 0, "{'nvext':{'agent_hints':{'osl':[9],'max_tokens':3}}}" },
+		{ 0, 0, "{'osl':9,'nvext':{'osl':9},'messages':[{'max_tokens':9}]}" },
+	};
+	struct body *b = body_make();
+	char x[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct prompt *p = body_prompt(b);
+
+		feed_text(b, API_CHAT, quoted(x, sizeof(x), cases[i].body));
+		if (p->output_limit != cases[i].limit || p->output_hint != cases[i].hint)
+			fail_msg("%s: limit %u, hint %u", cases[i].body, p->output_limit, p->output_hint);
+	}
+	body_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_output),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_pairs),

@@ -57,6 +57,9 @@ static void same(const struct prompt *a, const struct prompt *b)
 	assert_int_equal(a->truncates, b->truncates);
 	assert_int_equal(a->streams, b->streams);
 	assert_int_equal(a->priority, b->priority);
+	assert_int_equal(a->priority_hinted, b->priority_hinted);
+	assert_int_equal(a->output_limit, b->output_limit);
+	assert_int_equal(a->output_hint, b->output_hint);
 	same_name(&a->model, &b->model);
 	same_name(&a->lora, &b->lora);
 	same_name(&a->salt, &b->salt);
@@ -219,7 +222,8 @@ static void add_members(struct talk *t, uint32_t n)
 			add(t, "\"functions\":[{\"name\":\"g\"}],");
 			break;
 		case 4:
-			add(t, "\"priority\":3,\"nvext\":{\"agent_hints\":{\"priority\":2}},");
+			add(t, "\"priority\":3,\"max_completion_tokens\":9,\"max_tokens\":7,"
+			    "\"nvext\":{\"agent_hints\":{\"priority\":2,\"osl\":5}},");
 			break;
 		case 5:
 			add(t, "\"lora_path\":\"l\",\"adapter_id\":\"k\",");

@@ -58,8 +58,10 @@ static void a_decision(void **state)
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=3 frame=1 fin"
 			    " set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cold\""
-			    " set txn.alt=\"s2\" set txn.hit=int64:0 set txn.pages=int64:0"
-			    " set txn.prompt_pages=int64:20 set txn.cut=int64:0 set txn.us=int64:7");
+			    " set txn.alt=\"s2\" set txn.tokens=int64:320 set txn.hit_tokens=int64:0"
+			    " set txn.hit=int64:0 set txn.pages=int64:0"
+			    " set txn.prompt_pages=int64:20 set txn.cut=int64:0 set txn.us=int64:7"
+			    " set txn.model=\"m\"");
 	notify_first(&p, 3, "u", "s1", 200);
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=3 frame=2 fin set txn.more=int64:0");
@@ -70,8 +72,10 @@ static void a_decision(void **state)
 	deliver(&p);
 	assert_string_equal(last_answer(&p), "ACK stream=0 frame=1 fin"
 			    " set txn.server=\"s1\" set txn.more=int64:0 set txn.why=\"cached\""
-			    " set txn.alt=\"s2\" set txn.hit=int64:500 set txn.pages=int64:20"
-			    " set txn.prompt_pages=int64:40 set txn.cut=int64:0 set txn.us=int64:7");
+			    " set txn.alt=\"s2\" set txn.wait=int64:40 set txn.tokens=int64:640"
+			    " set txn.hit_tokens=int64:320 set txn.hit=int64:500 set txn.pages=int64:20"
+			    " set txn.prompt_pages=int64:40 set txn.cut=int64:0 set txn.us=int64:7"
+			    " set txn.model=\"m\"");
 	assert_int_equal(p.count.us_count, 2);
 	assert_int_equal(p.count.us_sum, 14);
 	assert_int_equal(p.count.us_bucket[1], 2);	/* 5 < 7 <= 10 */

@@ -1,0 +1,59 @@
+/* wait.c - the time to the first token that HAProxy is told, and what it really was. */
+#include "agent/route/job_in.h"
+
+/* Return the seconds of work that wait at <s>. With first tokens, what it has done since the last
+ * one is counted off. Without, the backlog drains by itself. */
+static double waiting(const struct job *j, const struct server *s, const struct candidate *c)
+{
+	double done = (double)(j->rq.now - s->rate.since) / 1000;
+
+	if (j->step != STEP_FIRST || s->n_unanswered == 0 || done <= 0)
+		return c->backlog_s;
+	return c->backlog_s > done ? c->backlog_s - done : 0;
+}
+
+void job_wait(struct job *j, const struct server *s, const struct candidate *c)
+{
+	const struct policy_opts *po = &j->pool_seen->opts->policy;
+
+	j->expected_s = -1;
+	if (j->step < STEP_END)
+		return;
+	j->estimate_s = waiting(j, s, c) + c->adapter_s + c->kv_s + c->load_s +
+	    c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
+	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s);
+}
+
+/* Not for a request whose length is unknown, nor one that went elsewhere or that a sibling sent. */
+static bool teaches(const struct ledger_entry *e)
+{
+	return ((const struct open_request *)e)->expected_s > 0 && e->from == SERVER_NONE &&
+	    !e->work.uncertain;
+}
+
+static void came(const struct ledger_entry *e, msec took)
+{
+	const struct open_request *o = (const struct open_request *)e;
+
+	wait_came(&e->server->pool->wait, (double)o->estimate_s, (double)o->expected_s,
+	    (double)took / 1000);
+}
+
+void wait_first(const struct ledger_entry *e, msec now)
+{
+	if (teaches(e))
+		came(e, now - e->since);
+}
+
+static msec positive(int64_t ms)
+{
+	return ms > 0 ? ms : 0;
+}
+
+/* Only the headers of a stream come with its first token, and not those of all engines. */
+void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now)
+{
+	if (teaches(e) && open_of((struct ledger_entry *)e)->lesson.streams && f->response_ms >= 0 &&
+	    rate_headers_known(&e->server->rate, now))
+		came(e, positive(f->queue_ms) + positive(f->connect_ms) + f->response_ms);
+}
