@@ -5,11 +5,11 @@
  *   nvext.agent_hints.priority     below 0: the client can wait, so the price of work is higher for
  *                                  it, and it goes where it disturbs others least
  *
- * An open request counts at its server by the length of its answer, a quarter to twice a usual one
- * of its pool. A client may claim anything, so a claim only does what the client could also do
- * without: the longest answer weighs as one more open request. A priority above 0 changes nothing,
- * because all could claim it. "priority" outside of agent_hints changes nothing here either, because
- * to one engine a high number is urgent and to another a low one. */
+ * An open request counts at its server by the length of its answer, a quarter to twice a usual
+ * one of its pool. A client may claim anything, so a claim only does what the client could also
+ * do without: the longest answer weighs as one more open request. A priority above 0 changes
+ * nothing, because all could claim it. "priority" outside of agent_hints changes nothing either,
+ * because to one engine a high number is urgent and to another a low one. */
 #include "agent/route/job_in.h"
 
 #define USUAL_LEAST	16	/* answers before one is usual */

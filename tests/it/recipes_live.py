@@ -519,6 +519,17 @@ def engine_load(binary):
         p.close()
 
 
+def ranks(binary):
+    """ranks.cfg: served without an agent; a client cannot choose the rank"""
+    p = Proxy(binary, "recipes/ranks.cfg")
+    try:
+        status, _, data = p.ask(headers={"x-data-parallel-rank": "3"})
+        same(status, 200)
+        same("x-data-parallel-rank" in data["headers"], False, "the client's rank at the engine")
+    finally:
+        p.close()
+
+
 def sliced(binary):
     """sliced.cfg: served without an agent, short and long"""
     p = Proxy(binary, "recipes/sliced.cfg")
@@ -536,7 +547,7 @@ def main():
         return 1
     stories = [(f, b) for b in binaries
                for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers,
-                         engine_load, sliced)]
+                         engine_load, ranks, sliced)]
 
     def run(story):
         try:
