@@ -254,8 +254,13 @@ static void open_level(struct json *j, const char *p, bool object)
 		j->is_object[j->depth / 64] &= ~bit;
 	j->expect = object ? EXPECT_KEY_OR_END : EXPECT_VALUE_OR_END;
 	if (!j->as_text) {
+		j->edge = j->offset + (uint64_t)(p - j->begin);
 		json_emit(j, object ? JSON_OBJECT : JSON_ARRAY, NULL, 0);
 		j->from = j->as_text ? p : NULL;
+		if (j->skip_to > j->edge) {
+			json_value_end(j);
+			return;
+		}
 	}
 	j->depth++;
 	if (at_drop_depth(j))
@@ -269,7 +274,7 @@ static void close_level(struct json *j, const char *p, bool object)
 		return;
 	}
 	j->depth--;
-	j->end = j->offset + (uint64_t)(p + 1 - j->begin);
+	j->edge = j->offset + (uint64_t)(p + 1 - j->begin);
 	json_value_end(j);
 	if (j->as_text) {
 		if (j->depth != j->text_depth)
@@ -492,6 +497,21 @@ void json_init(struct json *j, uint16_t max_depth, json_sink *sink, void *arg)
 	j->expect = EXPECT_START;
 }
 
+void json_skip(struct json *j, uint64_t offset)
+{
+	j->skip_to = offset;
+}
+
+/* Return where reading continues: <p>, or the end of a value that is left out. */
+static const char *skipped(const struct json *j, const char *p, const char *end)
+{
+	uint64_t at = j->offset + (uint64_t)(p - j->begin);
+
+	if (j->skip_to <= at)
+		return p;
+	return j->skip_to - at < (uint64_t)(end - p) ? p + (j->skip_to - at) : end;
+}
+
 void json_resume_list(struct json *j, uint64_t offset)
 {
 	j->offset = offset;
@@ -507,6 +527,7 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 	if (j->state == JSON_BAD || n == 0)
 		return j->state;
 	j->begin = begin;
+	p = skipped(j, p, end);
 	while (p < end && j->state != JSON_BAD) {
 		if (j->as_text)
 			text_from(j, p);
@@ -518,6 +539,8 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 			p = next;
 		else
 			p = step(j, p, end, j->offset == 0 && p == begin);
+		if (j->skip_to != 0)
+			p = skipped(j, p, end);
 	}
 	json_text_until(j, p);
 	j->begin = NULL;

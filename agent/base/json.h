@@ -59,7 +59,9 @@ struct json {
 	void *arg;
 	const struct json_scan *scan;	/* json_scan_best(); a caller may replace it after json_init() */
 	uint64_t offset;		/* bytes consumed so far; on JSON_BAD: the offset of the error */
-	uint64_t end;			/* at the end of an object or array: the offset after it */
+	/* when an object or array starts: the offset of its bracket; when it ends: that after it */
+	uint64_t edge;
+	uint64_t skip_to;		/* offset at which reading continues, if larger than <offset> */
 	int64_t integer;		/* at JSON_NUMBER: the value, or -1 if only the text has it */
 	uint16_t depth, max_depth;
 	uint8_t state, resume;		/* enum json_state, enum json_resume */
@@ -89,6 +91,10 @@ void json_init(struct json *j, uint16_t max_depth, json_sink *sink, void *arg);
  * with its brackets. Members named <drop_key> of objects <levels> deep in it are omitted (1: its
  * own members; 0: none). At that depth only the first JSON_KEY_MAX bytes of other keys are kept. */
 void json_as_text(struct json *j, uint16_t levels, const char *drop_key);
+
+/* Leave out the object or array that starts now, whose bytes are known: it ends before <offset>.
+ * The sink calls this at JSON_OBJECT or JSON_ARRAY; its content and its end have no events. */
+void json_skip(struct json *j, uint64_t offset);
 
 /* Consume <n> more bytes. Returns the state after them; j->offset says how many were consumed. */
 enum json_state json_feed(struct json *j, const char *p, size_t n);

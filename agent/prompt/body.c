@@ -83,6 +83,8 @@ static void tools_start(struct body *b, enum json_event ev, struct span text)
 		body_value_skip(b, ev);
 		return;
 	}
+	if (slot == TOOLS_TOOLS && body_tools_recall(b))
+		return;
 	b->r.tools_open = true;
 	pager_start(&b->r.tools, v, 0);
 	body_value_json(b, &b->r.tools, AFTER_TOOLS, ev, text, ev == JSON_ARRAY ? 2 : 0);
@@ -99,8 +101,10 @@ static void tools_done(struct body *b)
 		page_push(&b->env, pg->v, hash64(b->key, word, sizeof(word)));
 		b->r.tools_units[slot] = pg->n_units;
 	}
-	if (slot == TOOLS_TOOLS)
+	if (slot == TOOLS_TOOLS) {
 		b->prompt.tools_seen = true;
+		body_tools_note(b);
+	}
 }
 
 /* ---- the state machine --------------------------------------------------------------------- */
@@ -573,6 +577,9 @@ void body_reset(struct body *b, enum prompt_api api)
 	b->env = (struct page_env){ b->key, b->opts.text_page, 0, b->opts.max_pages, false };
 	b->r.leading = true;
 	b->trail.on = b->trail.rooted = false;
+	b->trail.turns = NULL;
+	b->trail.raw = (struct span){ .n = 0 };
+	b->trail.tools = (struct tools_value){ .n = 0 };
 	b->trail.recalled = b->trail.known = b->trail.marks.n = 0;
 	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
 	json_init(&b->r.json, b->opts.max_depth, on_event, b);

@@ -87,8 +87,20 @@ struct mark {
 	bool system_seen, tools_seen, model_seen, lora_seen;
 };
 
+/* The value of "tools", for struct turns. */
+struct tools_value {
+	uint64_t at, n;			/* bytes of the body; n 0: none, or it is known */
+	uint32_t n_pages, n_events;
+	uint64_t units;
+};
+
 /* Borders of one body, for struct turns. */
 struct trail {
+	struct turns *turns;		/* while the body is fed; NULL: nothing is noted or found */
+	uint64_t tenant;
+	struct span raw;
+	size_t chunk;
+	struct tools_value tools;
 	bool on;			/* borders are noted */
 	bool rooted;			/* there is an item for the start of such bodies */
 	size_t recalled;		/* bytes that were not read */
@@ -115,6 +127,9 @@ struct body {
 void body_border(struct body *b);	/* note that an element of a list of messages has ended */
 /* A list of messages, or the value of a key that made pages, comes again. */
 void body_trail_void(struct body *b, const struct page_vec *pages);
+/* At the start of the value of "tools": set its pages and leave it out, if it is known. */
+bool body_tools_recall(struct body *b);
+void body_tools_note(struct body *b);		/* at its end */
 
 /* body_value.c: consume a whole value, from the event that starts it to its end */
 void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,

@@ -13,11 +13,11 @@
 #include "agent/base/mem.h"
 #include "agent/prompt/body_in.h"
 
-#define CHUNK		8192u
-#define BODY_LEAST	4096u		/* shorter bodies are read: 2 us */
 #define QUICK		32u		/* bytes of a tail's quick hash */
 
-enum { ROOT = 0x5455524e };
+#define TOOLS_PART	8u		/* the first bytes of tools, which find the others: of a chunk */
+
+enum { ROOT = 0x5455524e, TOOLS = 0x544f4f4c };
 
 struct point {
 	struct mark mark;
@@ -29,9 +29,9 @@ struct point {
 
 /* ---- borders ------------------------------------------------------------------------------- */
 
-static size_t chunk_of(uint64_t at)
+static size_t chunk_of(const struct trail *t, uint64_t at)
 {
-	return (size_t)((at + CHUNK - 1) / CHUNK);
+	return (size_t)((at + t->chunk - 1) / t->chunk);
 }
 
 static bool may_note(const struct body *b)
@@ -50,7 +50,7 @@ static struct mark mark_of(const struct body *b)
 	struct mark m;
 
 	memset(&m, 0, sizeof(m));	/* padding, too */
-	m.at = r->json.end;
+	m.at = r->json.edge;
 	m.system_units = r->system_units;
 	m.message_units = r->message_units;
 	memcpy(m.tools_units, r->tools_units, sizeof(m.tools_units));
@@ -97,7 +97,7 @@ void body_border(struct body *b)
 		t->model = b->prompt.model;
 		t->lora = b->prompt.lora;
 	}
-	if (t->marks.n > 0 && chunk_of(t->marks.p[t->marks.n - 1].at) == chunk_of(m.at))
+	if (t->marks.n > 0 && chunk_of(t, t->marks.p[t->marks.n - 1].at) == chunk_of(t, m.at))
 		t->marks.p[t->marks.n - 1] = m;
 	else if (vec_push(&t->marks, m) < 0)
 		t->on = false;
@@ -214,6 +214,11 @@ static void restore(struct body *b, const struct mark *m)
 	p->tools_seen = m->tools_seen;
 	p->model.seen = m->model_seen;
 	p->lora.seen = m->lora_seen;
+	p->known.bytes = m->at;
+	p->known.events = m->n_events;
+	p->known.units = m->system_units + m->message_units;
+	for (unsigned i = 0; i < TOOLS_SLOTS; i++)
+		p->known.units += m->tools_units[i];
 }
 
 /* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
@@ -224,14 +229,15 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 	struct hash128 key = root_key(t, tenant, b->prompt.api);
 	size_t at = 0;
 
+	tr->chunk = turns_options(t)->chunk_bytes;
 	tr->key = key;
 	tr->known = 0;
 	tr->rooted = turns_get(t, key, &tr->copy);
 	if (!tr->rooted)
 		return true;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
-	for (; n - at >= CHUNK; at += CHUNK) {
-		key = next_key(t, key, p + at, CHUNK);
+	for (; n - at >= tr->chunk; at += tr->chunk) {
+		key = next_key(t, key, p + at, tr->chunk);
 		if (!turns_get(t, key, &tr->copy))
 			return true;
 		if (!take_point(b))
@@ -271,14 +277,17 @@ size_t body_recall(
 	struct turns_tail tails[TURNS_TAILS] = { { 0, 0 } };
 	struct trail *tr = &b->trail;
 
-	if (t == NULL || n < BODY_LEAST)
+	if (t == NULL || n < turns_options(t)->least_bytes)
 		return 0;
 	if (!walk_chunks(b, t, tenant, p, n, tails) ||
-	    !take_tip(b, t, tails, p + tr->known * CHUNK, n - tr->known * CHUNK)) {
+	    !take_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk)) {
 		body_reset(b, b->prompt.api);
 		return 0;
 	}
 	tr->on = true;
+	tr->turns = t;
+	tr->tenant = tenant;
+	tr->raw = span_of(p, n);
 	if (tr->marks.n > 0) {
 		tr->recalled = (size_t)tr->marks.p[tr->marks.n - 1].at;
 		restore(b, &tr->marks.p[tr->marks.n - 1]);
@@ -297,8 +306,8 @@ static void put(struct trail *tr, const void *p, size_t n)
 }
 
 /* Store the border <m>, which follows the border <before>; NULL: none. */
-static void put_point(struct body *b, struct turns *t, uint64_t tenant, struct hash128 key,
-    const struct mark *m, const struct mark *before)
+static void put_point(
+    struct body *b, struct hash128 key, const struct mark *m, const struct mark *before)
 {
 	struct trail *tr = &b->trail;
 	uint32_t from = before != NULL ? before->n_messages : 0;
@@ -322,7 +331,7 @@ static void put_point(struct body *b, struct turns *t, uint64_t tenant, struct h
 	put(tr, b->prompt.messages.p + from, pt.n_messages * sizeof(page_key));
 	put(tr, tr->model.s, pt.n_model);
 	put(tr, tr->lora.s, pt.n_lora);
-	turns_put(t, tenant, key, tr->copy.data.p, n);
+	turns_put(tr->turns, tr->tenant, key, tr->copy.data.p, n);
 }
 
 /* Return the last mark at or before byte <at>, or NULL. */
@@ -335,33 +344,151 @@ static const struct mark *mark_before(const struct trail *tr, uint64_t at)
 	return i > 0 ? &tr->marks.p[i - 1] : NULL;
 }
 
-void body_remember(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n)
+static void remember_messages(struct body *b, size_t n)
 {
 	struct trail *tr = &b->trail;
 	const struct mark *last = mark_before(tr, n), *before = NULL;
+	struct turns *t = tr->turns;
 	struct hash128 key = tr->key;
+	const char *p = tr->raw.p;
 	size_t k = tr->known, end, tail;
 
-	if (t == NULL || last == NULL || last->at == tr->recalled || b->prompt.json == JSON_BAD ||
-	    b->prompt.salt.seen)
+	if (last == NULL || last->at == tr->recalled)
 		return;
-	end = chunk_of(last->at) - 1;	/* whole chunks before the chunk with the last border */
+	end = chunk_of(tr, last->at) - 1;	/* whole chunks before the chunk with the last border */
 	if (!tr->rooted)
-		turns_put(t, tenant, key, NULL, 0);
-	before = mark_before(tr, (uint64_t)k * CHUNK);
+		turns_put(t, tr->tenant, key, NULL, 0);
+	before = mark_before(tr, (uint64_t)k * tr->chunk);
 	for (; k < end; k++) {
-		const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * CHUNK);
+		const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * tr->chunk);
 
-		key = next_key(t, key, p + k * CHUNK, CHUNK);
+		key = next_key(t, key, p + k * tr->chunk, tr->chunk);
 		if (m == NULL)
-			turns_put(t, tenant, key, NULL, 0);
+			turns_put(t, tr->tenant, key, NULL, 0);
 		else
-			put_point(b, t, tenant, key, m, before);
+			put_point(b, key, m, before);
 		before = m;
 	}
 	if (k != end)
 		return;
-	tail = (size_t)last->at - k * CHUNK;
-	put_point(b, t, tenant, next_key(t, key, p + k * CHUNK, tail), last, before);
-	turns_add_tail(t, key, tail_of(t, p + k * CHUNK, tail));
+	tail = (size_t)last->at - k * tr->chunk;
+	put_point(b, next_key(t, key, p + k * tr->chunk, tail), last, before);
+	turns_add_tail(t, key, tail_of(t, p + k * tr->chunk, tail));
+}
+
+/* ---- tools --------------------------------------------------------------------------------- */
+
+struct tools_point {
+	uint64_t units;
+	uint32_t n_pages, n_events;
+};
+
+/* Return the key of tools that begin with the bytes at <p>. */
+static struct hash128 tools_key(const struct body *b, const char *p)
+{
+	const struct trail *tr = &b->trail;
+	uint64_t word[3] = { TOOLS, tr->tenant, b->prompt.api };
+	struct hash128 root = hash128(turns_key(tr->turns), word, sizeof(word));
+
+	return next_key(tr->turns, root, p, tr->chunk / TOOLS_PART);
+}
+
+/* Set the state after the tools of the copied item, of <n> bytes. */
+static bool take_tools(struct body *b, size_t n)
+{
+	const struct turns_copy *c = &b->trail.copy;
+	struct prompt *p = &b->prompt;
+	struct tools_point pt;
+
+	if (c->data.n < sizeof(pt))
+		return false;
+	memcpy(&pt, c->data.p, sizeof(pt));
+	if (p->n_events + pt.n_events >= PROMPT_EVENTS_MOST || b->env.full ||
+	    pt.n_pages > b->env.max - b->env.used ||
+	    page_vec_append(&p->tools, (const page_key *)(const void *)(c->data.p + sizeof(pt)),
+		pt.n_pages) < 0)
+		return false;
+	b->env.used += pt.n_pages;
+	b->r.tools_units[TOOLS_TOOLS] = pt.units;
+	p->tools_seen = true;
+	p->n_events += pt.n_events;
+	p->known.bytes += n;
+	p->known.units += pt.units;
+	p->known.events += pt.n_events;
+	return true;
+}
+
+bool body_tools_recall(struct body *b)
+{
+	struct trail *tr = &b->trail;
+	uint64_t at = b->r.json.edge;
+	struct turns_tail tails[TURNS_TAILS];
+	struct hash128 key;
+	const char *p;
+
+	tr->tools = (struct tools_value){ .at = at, .n_events = b->prompt.n_events };
+	if (tr->turns == NULL || tr->raw.n - at < tr->chunk / TOOLS_PART)
+		return false;
+	p = tr->raw.p + at;
+	key = tools_key(b, p);
+	if (!turns_get(tr->turns, key, &tr->copy))
+		return false;
+	memcpy(tails, tr->copy.tails, sizeof(tails));
+	for (unsigned i = 0; i < TURNS_TAILS; i++) {
+		size_t n = tails[i].n;
+
+		if (n == 0 || n > tr->raw.n - at || tail_of(tr->turns, p, n).quick != tails[i].quick ||
+		    !turns_get(tr->turns, next_key(tr->turns, key, p, n), &tr->copy) || !take_tools(b, n))
+			continue;
+		json_skip(&b->r.json, at + n);
+		return true;
+	}
+	return false;
+}
+
+void body_tools_note(struct body *b)
+{
+	struct tools_value *v = &b->trail.tools;
+
+	if (b->trail.turns == NULL || b->env.full ||
+	    b->r.json.edge - v->at < b->trail.chunk / TOOLS_PART)
+		return;
+	v->n = b->r.json.edge - v->at;
+	v->n_events = b->prompt.n_events - v->n_events;
+	v->n_pages = (uint32_t)b->prompt.tools.n;
+	v->units = b->r.tools_units[TOOLS_TOOLS];
+}
+
+static void remember_tools(struct body *b)
+{
+	struct trail *tr = &b->trail;
+	const struct tools_value *v = &tr->tools;
+	struct tools_point pt = { .units = v->units, .n_pages = v->n_pages, .n_events = v->n_events };
+	const char *p = tr->raw.p + v->at;
+	struct hash128 key;
+
+	tr->copy.data.n = 0;
+	if (v->n == 0 || v->n > UINT32_MAX ||
+	    vec_reserve(&tr->copy.data, sizeof(pt) + v->n_pages * sizeof(page_key)) < 0)
+		return;
+	put(tr, &pt, sizeof(pt));
+	put(tr, b->prompt.tools.p, v->n_pages * sizeof(page_key));
+	key = tools_key(b, p);
+	turns_put(tr->turns, tr->tenant, key, NULL, 0);
+	turns_put(tr->turns, tr->tenant, next_key(tr->turns, key, p, v->n), tr->copy.data.p,
+	    tr->copy.data.n);
+	turns_add_tail(tr->turns, key, tail_of(tr->turns, p, v->n));
+}
+
+void body_remember(struct body *b, size_t n, bool keep)
+{
+	struct trail *tr = &b->trail;
+
+	if (tr->turns != NULL && keep && b->prompt.json != JSON_BAD && !b->prompt.salt.seen) {
+		remember_messages(b, n);
+		remember_tools(b);
+	}
+	tr->turns = NULL;
+	tr->raw = (struct span){ .n = 0 };
+	tr->on = false;
 }

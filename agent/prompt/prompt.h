@@ -143,6 +143,8 @@ struct prompt {
 	uint64_t n_bytes;		/* body bytes consumed */
 	/* JSON events other than pieces of strings: they cost time beyond that of their bytes */
 	uint32_t n_events;
+	/* what an earlier body has shown: it was not read again (turns.h) */
+	struct { uint64_t bytes, units; uint32_t events; } known;
 };
 
 /* Callers read no further than this: 3 ms; 1 MB of messages of 50 bytes each. */

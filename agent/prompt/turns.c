@@ -48,12 +48,18 @@ struct turns {
 
 void turns_defaults(struct turns_opts *o)
 {
-	*o = (struct turns_opts){ .max_bytes = 32u << 20, .floor_bytes = 1u << 20 };
+	*o = (struct turns_opts){ .max_bytes = 32u << 20, .floor_bytes = 1u << 20,
+		.least_bytes = 4096, .chunk_bytes = 8192 };
 }
 
 hash128_fn *turns_hash(const struct turns *t)
 {
 	return t->hash;
+}
+
+const struct turns_opts *turns_options(const struct turns *t)
+{
+	return &t->opts;
 }
 
 const struct hash_key *turns_key(const struct turns *t)

@@ -13,6 +13,9 @@
  * byte before, the tenant and the API: bodies that differ anywhere never share a point, nor do
  * tenants.
  *
+ * The tools, which many clients send after the messages, are remembered by themselves: by their
+ * first kilobyte their length and last bytes, and by all of their bytes their pages.
+ *
  * No text of a prompt is stored, because at the end of a message no page is unfinished: hashes of
  * pages, counts, and the names of model and adapter. Bodies with a salt are not remembered, because
  * a salt must not be guessed; nor are those with a user's name before the messages.
@@ -30,6 +33,8 @@ struct turns;
 struct turns_opts {
 	size_t max_bytes;	/* default 32 MiB; below TURNS_LEAST: nothing is remembered */
 	size_t floor_bytes;	/* of a tenant; default 1 MiB */
+	uint32_t least_bytes;	/* shorter bodies are read; default 4096 */
+	uint32_t chunk_bytes;	/* of the grid, at least 64; default 8192, others are for tests */
 };
 
 #define TURNS_LEAST	65536u
@@ -51,13 +56,13 @@ struct turns_stats {
 void turns_stats(struct turns *t, struct turns_stats *s);
 
 /* Bring <b>, which was reset for its API and fed nothing, to the state after the most bytes of the
- * body <p> that are remembered for <tenant>. Returns how many these are: the caller feeds the rest.
- * <t> may be NULL. */
+ * body <p> that are remembered for <tenant>. Returns how many these are: the caller feeds the rest,
+ * then calls body_remember(), and keeps <p> until then. <t> may be NULL. */
 size_t body_recall(
     struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n);
 
-/* Remember the messages of a body that body_recall() was called for, and that was fed up to byte
- * <n> since. Does nothing for a body that is no JSON or has a salt. */
-void body_remember(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n);
+/* Remember a body that body_recall() was called for, and that was fed up to byte <n> since, if
+ * <keep>, unless it is no JSON or has a salt. */
+void body_remember(struct body *b, size_t n, bool keep);
 
 #endif

@@ -20,6 +20,7 @@ struct turns_copy {
 };
 
 hash128_fn *turns_hash(const struct turns *t);
+const struct turns_opts *turns_options(const struct turns *t);
 const struct hash_key *turns_key(const struct turns *t);
 
 /* Copy the item of <key>. Returns false if there is none, or no memory. */

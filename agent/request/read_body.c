@@ -127,12 +127,6 @@ static uint64_t turns_tenant(const struct request *rq)
 	return hash_mix_span(rq->env->key, 25, rq->tenant);
 }
 
-void request_remember(struct request *rq)
-{
-	if (rq->sliced == NULL && !rq->scanned)
-		body_remember(rq->body, rq->env->turns, turns_tenant(rq), rq->raw.p, rq->raw.n);
-}
-
 /* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
  * bytes. Bytes beyond that count as not seen. Portions begin at the same places, wherever an
  * earlier body ends. */
@@ -151,6 +145,8 @@ static void feed_scanner(struct request *rq)
 	}
 	rq->enough = at < rq->raw.n;
 	rq->raw.n = at;
+	if (rq->sliced == NULL)
+		body_remember(rq->body, at, !rq->aside || rq->lasting);
 }
 
 bool request_take_body(struct request *rq, const struct request_message *m)
@@ -166,8 +162,6 @@ bool request_take_body(struct request *rq, const struct request_message *m)
 	}
 	if (!rq->scanned)
 		feed_scanner(rq);
-	if (!rq->aside)
-		request_remember(rq);
 	if (rq->raw.n > 0 && rq->sliced != NULL && rq->sliced->text != NULL)
 		text_ids_feed(rq->sliced->text, rq->raw);
 	if (rq->sliced != NULL)

@@ -136,6 +136,7 @@ struct request {
 	int64_t wall_s;
 	struct request_pool in;		/* set by the caller before request_read_prompt() */
 	bool aside;			/* learns nothing and uses no head */
+	bool lasting;			/* its bytes are remembered all the same (turns.h) */
 	/* work */
 	struct work_left work;		/* for templates and tokenizers */
 	enum work_bound bound;
@@ -192,9 +193,6 @@ void request_start(struct request *rq, struct request_env *env, struct request_s
 /* Find or make the scanner, and feed it. Returns false for a slice that no body waits for;
  * rq->more then tells if the body waits for the next one. */
 bool request_take_body(struct request *rq, const struct request_message *m);
-
-/* Let later bodies be read from where they differ from this one. */
-void request_remember(struct request *rq);
 
 /* Store the scanner where the next slice finds it, or free it. */
 void request_keep_body(struct request *rq);

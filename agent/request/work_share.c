@@ -29,6 +29,7 @@ _Static_assert(METER_NAMED >= TENANTS_MAX, "each tenant of the configuration has
 #define SCAN_BYTES	12u
 #define SCAN_EVENT	1u
 #define SCAN_OTHER	2u
+#define SCAN_KNOWN	128u		/* bytes of an earlier body for a step: they are hashed */
 
 #define SLICES_FREE	((uint64_t)16 << 10)
 #define SLICES_TIMES	4u
@@ -64,6 +65,23 @@ static uint64_t work_by_slices(const struct request *rq)
 	return rq->more ? left / 2 : left;
 }
 
+static uint64_t steps_of_scan(uint64_t bytes, uint64_t units, uint64_t events)
+{
+	uint64_t other = bytes > units ? bytes - units : 0;
+
+	return bytes / SCAN_BYTES + events * SCAN_EVENT + other / SCAN_OTHER;
+}
+
+/* Charge for hashing what an earlier body has shown, and for reading the rest. */
+static void pay_first_scan(struct request *rq)
+{
+	const struct prompt *p = rq->prompt;
+	uint64_t units = p->n_units > p->known.units ? p->n_units - p->known.units : 0;
+
+	work_spend(&rq->work, p->known.bytes / SCAN_KNOWN +
+	    steps_of_scan(p->n_bytes - p->known.bytes, units, p->n_events - p->known.events));
+}
+
 uint64_t request_take_work(struct request *rq, uint32_t most)
 {
 	const struct request_env *env = rq->env;
@@ -81,7 +99,7 @@ uint64_t request_take_work(struct request *rq, uint32_t most)
 		bound_by(rq, work_by_slices(rq), BOUND_BODY);
 	had = rq->work.left;
 	if (!rq->scanned)
-		request_pay_scan(rq);
+		pay_first_scan(rq);
 	return had;
 }
 
@@ -100,10 +118,8 @@ uint32_t request_pay_work(struct request *rq, uint64_t had)
 bool request_pay_scan(struct request *rq)
 {
 	const struct prompt *p = rq->prompt;
-	uint64_t other = p->n_bytes > p->n_units ? p->n_bytes - p->n_units : 0;
 
-	work_spend(&rq->work,
-	    p->n_bytes / SCAN_BYTES + (uint64_t)p->n_events * SCAN_EVENT + other / SCAN_OTHER);
+	work_spend(&rq->work, steps_of_scan(p->n_bytes, p->n_units, p->n_events));
 	return !work_spent(&rq->work);
 }
 

@@ -123,9 +123,8 @@ void route_model(struct route *r, struct route_scratch *s, const struct route_re
 	rq = &j.rq;
 	msg.path = path_of(q->path);
 	rq->seq = -1;
-	rq->aside = true;
+	rq->aside = rq->lasting = true;
 	request_take_body(rq, &msg);
-	request_remember(rq);
 	request_pay_work(rq, request_take_work(rq, ROUTE_WORK_FULL));
 	find_name(r, rq, m);
 	leave_scanner(rq, &msg, learn_head(r, rq));

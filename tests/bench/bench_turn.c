@@ -397,12 +397,14 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		read_lines(files[i]);
 	must(n_lines < 100 ? NULL : lines);
-	load(access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
-	load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
 	printf("# one thread, 4 servers, %d sessions that take turns, %d bytes new; gcc %s\n", TALKS,
 	    2 * MESSAGE, __VERSION__);
 	if (argc > 1 && argv[1][0] == 't')
 		only = *++argv, argc--;
+	if (strcmp(only, "text") != 0) {
+		load(access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
+		load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+	}
 	for (size_t i = 0; i < (argc > 1 ? (size_t)argc - 1 : 2); i++) {
 		size_t n = argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i];
 
@@ -411,7 +413,9 @@ int main(int argc, char **argv)
 		if (strcmp(only, "text") != 0)
 			run(n, true);
 	}
-	chat_unref(chat);
-	tok_unref(tok);
+	if (tok != NULL) {
+		chat_unref(chat);
+		tok_unref(tok);
+	}
 	return 0;
 }

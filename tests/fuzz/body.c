@@ -8,8 +8,10 @@
  *   - a cut body gives a part of the result of the complete one, except if keys are repeated or
  *     share one place, which removes the first value (prompt.h), or if the limit of pages was
  *     reached
+ *   - with the memory of its own beginnings, and of one with another byte, the same result
  *   - memory and pages are bounded */
 #include "agent/prompt/body_in.h"
+#include "agent/prompt/turns.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"
 
@@ -285,6 +287,45 @@ static void feed_cuts(struct body *b, struct body *other, const struct prompt *w
 	check_same(body_prompt(b), whole);
 }
 
+static void feed_turn(
+    struct body *b, struct turns *t, enum prompt_api api, const char *p, size_t n)
+{
+	char *copy = exact(p, n);
+	size_t at;
+
+	body_reset(b, api);
+	at = body_recall(b, t, 1, copy, n);
+	must(at <= n);
+	body_feed(b, copy + at, n - at);
+	body_remember(b, n, true);
+	free(copy);
+}
+
+/* Feed beginnings of the body, then one with another byte, and the body twice. */
+static void feed_turns(
+    struct body *b, const struct prompt *whole, const char *p, size_t n, uint32_t seed)
+{
+	const struct turns_opts o = { .max_bytes = 1 << 20, .least_bytes = 1, .chunk_bytes = 64 };
+	struct turns *t = must_alloc(turns_new(&o, fuzz_key()));
+	char *other = exact(p, n);
+	struct turns_stats s;
+	size_t i;
+
+	for (i = 1; i < 4; i++)
+		feed_turn(b, t, whole->api, p, n * i / 4);
+	if (n > 0)
+		other[seed % n] ^= (char)(1 << seed / 7 % 8);
+	feed_turn(b, t, whole->api, other, n);
+	for (i = 0; i < 2; i++) {
+		feed_turn(b, t, whole->api, p, n);
+		check_same(body_prompt(b), whole);
+	}
+	turns_stats(t, &s);
+	must(s.bytes <= o.max_bytes);
+	free(other);
+	turns_free(t);
+}
+
 static void options(struct prompt_opts *o, uint8_t byte)
 {
 	static const uint32_t text[] = { 64, 16, 17, 256 }, token[] = { 16, 1, 3, 512 };
@@ -313,6 +354,7 @@ static void run(
 	feed_cuts(b, c, w, prefix, p, n, seed);
 	feed_pieces(b, api, p, n, seed);
 	check_same(body_prompt(b), w);
+	feed_turns(b, w, p, n, seed);
 	if (w->json == JSON_DONE && !w->truncated)
 		check_ref(w, o, p, n);
 	if (w->json == JSON_DONE && prefix)

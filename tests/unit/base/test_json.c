@@ -673,6 +673,45 @@ static void test_scan(void **state)
 	}
 }
 
+struct skipper {
+	struct json json;
+	uint64_t upto;
+	char events[64];
+	size_t n;
+};
+
+static void skip_list(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct skipper *s = arg;
+
+	s->events[s->n++] = (char)('a' + ev);
+	if (ev == JSON_ARRAY)
+		json_skip(&s->json, s->upto);
+	if (ev == JSON_OBJECT_END)
+		assert_int_equal(j->edge, 26);
+}
+
+static void a_value_that_is_left_out_has_no_further_events(void **state)
+{
+	static const char text[] = "{\"a\":[1,{\"b\":2}],\"c\":true}";
+	static const enum json_event right[] = {
+		JSON_OBJECT, JSON_KEY, JSON_ARRAY, JSON_KEY, JSON_TRUE, JSON_OBJECT_END
+	};
+	struct skipper s;
+
+	for (size_t cut = 0; cut <= sizeof(text) - 1; cut++) {
+		memset(&s, 0, sizeof(s));
+		s.upto = 16;
+		json_init(&s.json, 9, skip_list, &s);
+		json_feed(&s.json, text, cut);
+		assert_int_equal(json_feed(&s.json, text + cut, sizeof(text) - 1 - cut),
+				 JSON_DONE);
+		assert_int_equal(s.n, 6);
+		for (unsigned i = 0; i < 6; i++)
+			assert_int_equal(s.events[i], 'a' + right[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -690,6 +729,7 @@ int main(void)
 		cmocka_unit_test(test_as_text_cut),
 		cmocka_unit_test(test_as_text_chance),
 		cmocka_unit_test(test_scan),
+		cmocka_unit_test(a_value_that_is_left_out_has_no_further_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,13 @@
 #define ROUNDS	400
 #define ROOM	(1u << 19)
 
+static uint32_t chunk = 8192;
+
 static struct turns *turns_make(size_t max, size_t floor)
 {
-	const struct turns_opts o = { .max_bytes = max, .floor_bytes = floor };
+	const struct turns_opts o = {
+		.max_bytes = max, .floor_bytes = floor, .chunk_bytes = chunk, .least_bytes = chunk / 2
+	};
 	struct turns *t = turns_new(&o, &key);
 
 	assert_non_null(t);
@@ -30,7 +34,7 @@ static size_t feed(struct body *b, struct turns *t, uint64_t tenant, enum prompt
 			k = n - at;
 		body_feed(b, p + at, k);
 	}
-	body_remember(b, t, tenant, p, n);
+	body_remember(b, n, true);
 	return from;
 }
 
@@ -203,6 +207,28 @@ static void add_list(struct talk *t, const char *name, uint32_t n)
 	add(t, "]");
 }
 
+/* One of few lists of tools. */
+static void add_tools(struct talk *t)
+{
+	struct rng rng = t->rng;
+	bool object;
+
+	rng_init(&t->rng, below(t, 4));
+	add(t, "\"tools\":");
+	object = below(t, 3) == 0;
+	add(t, object ? "{\"a\":[" : "[");
+	for (uint32_t i = 0, n = 1 + below(t, 9); i < n; i++) {
+		add(t, i > 0 ? ", " : "");
+		add(t, "{\"type\": \"function\",\"cache_control\":{\"type\":1},\"function\":{\"name\":");
+		add_text(t);
+		add(t, "}}");
+	}
+	add(t, object ? "]}" : "]");
+	add(t, ",");
+	t->rng = rng;
+	below(t, 2);
+}
+
 /* Some members of a body, each followed by a comma. */
 static void add_members(struct talk *t, uint32_t n)
 {
@@ -232,9 +258,7 @@ static void add_members(struct talk *t, uint32_t n)
 			add(t, "\"metadata\":{\"user_id\":\"u\",\"messages\":[{\"role\":\"user\"}]},");
 			break;
 		case 7:
-			add(t, "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":");
-			add_text(t);
-			add(t, "}}],");
+			add_tools(t);
 			break;
 		case 8:
 			add(t, "\"x\":");
@@ -352,11 +376,14 @@ static void a_body_means_the_same_with_the_memory_of_earlier_turns(void **state)
 	unsigned share = 0;
 
 	for (uint64_t seed = 1; seed <= 6; seed++) {
-		struct turns *t = turns_make(1u << 24, 1u << 20);
+		struct turns *t;
 
+		chunk = seed % 2 ? 8192 : 256;
+		t = turns_make(1u << 24, 1u << 20);
 		share += run(t, 1 + seed % 3, 100 * seed);
 		turns_free(t);
 	}
+	chunk = 8192;
 	assert_true(share / 6 > 30);
 }
 
@@ -441,6 +468,37 @@ static void a_byte_that_differs_ends_what_is_recalled(void **state)
 	turns_free(t);
 }
 
+static void tools_after_the_messages_are_not_read_again(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make(), *c = body_make();
+	char *out = malloc(ROOM), *tail = malloc(ROOM);
+	size_t n = (size_t)sprintf(tail, "\"tools\":[");
+
+	for (unsigned i = 0; i < 40; i++)
+		n += (size_t)sprintf(tail + n, "%s{\"name\": \"tool %u\", \"text\": \"%0900u\"}",
+		    i > 0 ? ", " : "", i, i);
+	sprintf(tail + n, "],\"stream\":true");
+	for (unsigned m = 5; m < 9; m++) {
+		n = plain_body(out, m, tail);
+		feed(b, t, 1, API_CHAT, out, n);
+		assert_true(m == 5 || n - body_prompt(b)->known.bytes < 2000);
+		assert_int_equal(body_prompt(b)->json, JSON_DONE);
+		feed(c, NULL, 1, API_CHAT, out, n);
+		same(body_prompt(b), body_prompt(c));
+	}
+	out[n - 5000] ^= 1;		/* in the tools */
+	feed(b, t, 1, API_CHAT, out, n);
+	assert_true(n - body_prompt(b)->known.bytes > 30000);
+	feed(c, NULL, 1, API_CHAT, out, n);
+	same(body_prompt(b), body_prompt(c));
+	free(out);
+	free(tail);
+	body_free(b);
+	body_free(c);
+	turns_free(t);
+}
+
 static void tenants_apis_and_salts_share_nothing(void **state)
 {
 	struct turns *t = turns_make(1u << 22, 0);
@@ -488,6 +546,7 @@ int main(void)
 		cmocka_unit_test(a_small_memory_evicts_and_changes_nothing),
 		cmocka_unit_test(the_next_turn_is_read_from_the_end_of_the_last),
 		cmocka_unit_test(a_byte_that_differs_ends_what_is_recalled),
+		cmocka_unit_test(tools_after_the_messages_are_not_read_again),
 		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
 		cmocka_unit_test(a_tenant_with_little_is_not_evicted_by_one_with_much),
 	};

@@ -23,12 +23,14 @@ static void feed(struct body *b, struct turns *t, size_t n)
 	body_reset(b, API_CHAT);
 	at = body_recall(b, t, 1, text, n);
 	body_feed(b, text + at, n - at);
-	body_remember(b, t, 1, text, n);
+	body_remember(b, n, true);
 }
 
 static void story(const struct page_vec *right)
 {
-	const struct turns_opts o = { .max_bytes = 1 << 20, .floor_bytes = 1000 };
+	const struct turns_opts o = {
+		.max_bytes = 1 << 20, .floor_bytes = 1000, .least_bytes = 4096, .chunk_bytes = 8192
+	};
 	struct turns *t = turns_new(&o, &key);
 	struct body *b = body_new(&opts, &key);
 	struct turns_stats s;

@@ -30,7 +30,7 @@ static uint64_t sum_of(struct body *b, struct turns *t, const char *p, size_t n)
 	body_reset(b, API_CHAT);
 	at = body_recall(b, t, 1, p, n);
 	body_feed(b, p + at, n - at);
-	body_remember(b, t, 1, p, n);
+	body_remember(b, n, true);
 	return hash64(&key, v->p, v->n * sizeof(*v->p));
 }
 
@@ -59,7 +59,9 @@ static void *reader(void *arg)
 
 static void threads_share_a_memory(void **state)
 {
-	const struct turns_opts o = { .max_bytes = 80000, .floor_bytes = 0 };
+	const struct turns_opts o = {
+		.max_bytes = 80000, .floor_bytes = 0, .least_bytes = 4096, .chunk_bytes = 8192
+	};
 	struct body *b = body_make();
 	char *text = malloc(40000);
 	pthread_t thread[THREADS];

@@ -267,8 +267,9 @@ static void the_tenant_pays(void **state)
 	paid = w.s->rq.meter.all;
 	assert_true(paid > w.body.n / 50);
 	asked(&w, &acme, span_of(w.body.p, w.body.n));
-	assert_int_equal(w.s->rq.meter.all, 2 * paid);
-	assert_int_equal(w.s->rq.meter.strangers, 2 * paid);
+	/* the second time most of it is hashed, and not read */
+	assert_true(w.s->rq.meter.all > paid && w.s->rq.meter.all < 2 * paid);
+	assert_int_equal(w.s->rq.meter.strangers, w.s->rq.meter.all);
 	world_end(&w);
 }
 
