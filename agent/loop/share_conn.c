@@ -379,6 +379,13 @@ void conn_aim(struct conn *c, struct store_server *to)
 	c->to = to;
 }
 
+/* An answer that has begun is too long for this connection. */
+static void fail_late(struct conn *c)
+{
+	c->too_long = c->ctx->reader->len > c->ctx->reader->pos;
+	conn_fail(c, c->connected ? "no answer in time" : "no connection in time");
+}
+
 void conn_tick(struct conn *c, msec now)
 {
 	msec late = c->sh->opts.timeout_ms;
@@ -391,7 +398,7 @@ void conn_tick(struct conn *c, msec now)
 	if (!c->connected && now - c->since > late)
 		conn_fail(c, "no connection in time");
 	else if (c->n_waiting > 0 && now > c->waiting[c->first].until)
-		conn_fail(c, c->connected ? "no answer in time" : "no connection in time");
+		fail_late(c);
 }
 
 #endif

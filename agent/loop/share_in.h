@@ -78,7 +78,7 @@ struct conn {
 	bool connected;
 	bool unsent;			/* some commands, or the end of one */
 	void *secured;			/* by TLS; NULL: not yet, or without */
-	bool too_long;			/* it was closed because of an answer that is too long */
+	bool too_long;			/* it was closed because of an answer that is too long, or slow */
 	bool answered;			/* at least one command was answered without an error */
 	ev_io io;
 	msec since, retry_at, pause_ms;

@@ -325,8 +325,8 @@ static void on_opened(struct conn *c)
 	}
 }
 
-/* An entry may be longer than any of ours. So fewer are asked for, at last none of those that are
- * in the stream now. */
+/* An entry may be longer than any of ours, or many too long for a slow network. So fewer are asked
+ * for, at last none of those that are in the stream now. */
 static void on_lost(struct conn *c)
 {
 	struct stream_reader *r = c->owner;
@@ -341,7 +341,7 @@ static void on_lost(struct conn *c)
 	}
 	for (uint32_t i = r->first; i < r->first + r->n; i++) {
 		snprintf(r->sh->part[i].at, sizeof(r->sh->part[i].at), FROM_NOW);
-		note_lost(&r->sh->part[i], "an entry is too long to be ours");
+		note_lost(&r->sh->part[i], "an entry is too long to be ours, or to come in time");
 	}
 }
 

@@ -658,6 +658,18 @@ def a_snapshot_that_never_comes():
 
 
 @case
+def entries_that_never_end():
+    """An answer that begins and does not come in time is asked for in smaller pieces, and then
+    left out."""
+    part = b"*1\r\n*2\r\n$%d\r\n%s\r\n*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nb\r\n$5000\r\nxxx" % (
+        len(STREAM), STREAM.encode())
+    r = Reluctant(b"none", 0, {b"XREAD": part})
+    with Scene(r, share="warm_timeout: 0, timeout: 200 ms") as a:
+        wait_for("a word about it", SECONDS, lambda: "too long to be ours" in a.log())
+    r.s.close()
+
+
+@case
 def others_in_the_stream():
     """Entries that are not ours, from a stranger's fleet, damaged or huge, are counted and
     skipped."""
