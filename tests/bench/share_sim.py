@@ -5,17 +5,18 @@ and with one HAProxy for all. Prints a line a run:
 
     bench share-sim source=agentic engines=8 agents=8 share=yes delay_ms=5 loss=0 cut=no haproxies=8
               hit=.. mean_s=.. p99_s=.. hit_off=.. mean_off=.. entries_median=.. entries_mean=..
-              bytes_median=.. bytes_mean=.. alone_median=.. wire_mean=.. decide_us=.. write_us=..
-              write_share=.. apply_us=.. apply_share=.. repair_us=.. pairs=.. differing=..
-              settled_s=..
+              decide_us=.. bytes_median=.. bytes_mean=.. alone_median=.. wire_mean=..
+              repair_mean=.. write_us=.. write_share=.. apply_us=.. apply_share=.. repair_us=..
+              pairs=.. differing=.. settled_s=..
 
 hit_off and mean_off compare with one agent: the difference of the hit shares, and the mean time to
 the first token over that of one agent, less 1. Entries and bytes are those about one request: in
 batches with many others, or with alone_median each in a batch of its own; wire_mean is of all
-batches, per request. Times are CPU microseconds of this machine for one request; apply_us is spent
-by each sibling, and the shares are those of decide_us. All else is simulated and comes out the same
-everywhere. settled_s: seconds after the last request until all agents held the same pairs of a
-server and a page; -1.0: never.
+batches, per request, and repair_mean what of it is not about a request: digests, pages sent again,
+headers and signs of life. Times are CPU microseconds of this machine for one request; apply_us is
+spent by each sibling, and the shares are those of decide_us. All else is simulated and comes out
+the same everywhere. settled_s: seconds after the last request until all agents held the same pairs
+of a server and a page; -1.0: never.
 
 AGENTS, DELAYS (ms), LOSSES, ENGINES, LIMIT (requests), SEEDS and TRACE choose what is run. The
 recorded trace is left out by name if it is not there.
@@ -57,8 +58,9 @@ def say(source, r, one, delay="-", loss="-", cut="no", haproxies=None):
         r["ttft_mean"] / one["ttft_mean"] - 1, r["agents_decide_us"])
     if r["share"]:
         line += " entries_median=%.0f entries_mean=%.2f" % (r["entries_median"], r["entries_mean"])
-        line += " bytes_median=%.0f bytes_mean=%.0f alone_median=%.0f wire_mean=%.0f" % (
-            r["bytes_median"], r["bytes_mean"], r["alone_median"], r["wire_mean"])
+        line += (" bytes_median=%.0f bytes_mean=%.0f alone_median=%.0f wire_mean=%.0f "
+                 "repair_mean=%.0f") % (r["bytes_median"], r["bytes_mean"], r["alone_median"],
+                                        r["wire_mean"], r["wire_mean"] - r["bytes_mean"])
         line += " write_us=%.2f write_share=%.3f apply_us=%.2f apply_share=%.3f repair_us=%.2f" % (
             r["write_us"], r["write_us"] / r["agents_decide_us"],
             r["apply_us"], r["apply_us"] / r["agents_decide_us"], r["repair_us"])
