@@ -74,7 +74,8 @@ static const struct metric_row route_rows[] = {
 	{ "share_ends_lacked_total", "", COUNTER, R(ends_lacked),
 	  "Prefixes of siblings that were not known here when digests were compared." },
 	{ "share_held_total", "what=\"sent\"", COUNTER, R(held_put),
-	  "Prefixes sent again because a sibling lacked them: sent, applied, without room (refused)." },
+	  "Prefixes sent again because a sibling lacked them: sent, applied, without room or too old "
+	  "(refused)." },
 	{ "share_held_total", "what=\"applied\"", COUNTER, R(held_applied), NULL },
 	{ "share_held_total", "what=\"refused\"", COUNTER, R(held_refused), NULL },
 	{ "share_anchors", "", GAUGE, R(anchors), "Places that pages of siblings can continue from." },

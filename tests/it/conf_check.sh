@@ -83,7 +83,7 @@ attached() {
 }
 attached > "$tmp/README.cfg"
 # docker/haproxy.cfg, with addresses instead of container names, which do not resolve here
-sed -E 's/ (agent:940|s[1-4]:800)/ 127.0.0.1:800/' docker/haproxy.cfg > "$tmp/compose.cfg"
+sed -E 's/ (agent[12]?:940|s[1-4]:800)/ 127.0.0.1:800/' docker/haproxy.cfg > "$tmp/compose.cfg"
 
 find "$tmp" -name '*.cfg' -o -name '*.spoe' | xargs sed -i "s,/etc/haproxy/kvroute,$tmp,"
 # includes README.cfg and compose.cfg
