@@ -17,7 +17,7 @@ make="${MAKE:-make} -j$(nproc)"
 # -g1 has line numbers but no variables, which saves a sixth of the compile time, and -Og takes half
 # as long as -O1 (xxhash has functions that gcc cannot inline then). tests/fuzz/run.sh builds with
 # the same flags.
-small="-Og -g1 -DXXH_NO_INLINE_HINTS=1"
+small="-Og -g1 -DXXH_NO_INLINE_HINTS=1 -Wno-maybe-uninitialized"
 san="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan_build="B=build/asan CC=gcc SAN='$san' CFLAGS='$small'"
 asan_make="flock build/asan.lock $make --no-print-directory"	# suites of two lanes build there

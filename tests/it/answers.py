@@ -40,23 +40,21 @@ def text(word, tokens):
 class Pending:
     """A request in a thread of its own."""
 
-    def __init__(self, f, messages, headers=None, note=None, **more):
-        self.answer, self.f = None, f
+    def __init__(self, f, messages, headers=None, **more):
+        self.answer, self.body, self.f = None, b"", f
         body = json.dumps({"messages": [{"role": "user", "content": messages}], "model": "stub",
                            "max_tokens": 1, **more})
         self.conn = http.client.HTTPConnection("127.0.0.1", f.port, timeout=HANG_SECONDS)
         self.conn.request("POST", "/v1/chat/completions", body,
                           {"content-type": "application/json", **(headers or {})})
         self.sock = self.conn.sock
-        self.thread = threading.Thread(target=self.run, args=(note,), daemon=True)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
-    def run(self, note):
+    def run(self):
         try:
             self.answer = self.conn.getresponse()
-            self.answer.read()
-            if note:
-                note()
+            self.body = self.answer.read()
         except (OSError, http.client.HTTPException):
             pass
 
@@ -144,15 +142,17 @@ def refused_when_the_wait_is_too_long(binary):
 def served_in_order(f, names, requests):
     """The order in which <requests>, sent one after the other while the engine is stuck, are
     served."""
-    order = []
     first = stall(f, text("occupied", 500), ACME)
     pending = []
     for i, (name, (messages, key, more)) in enumerate(zip(names, requests)):
-        pending.append(Pending(f, messages, key, lambda n=name: order.append(n), **more))
+        pending.append(Pending(f, messages, key, **more))
         wait_for("%s is queued" % name, 20, lambda n=i: queued(f) == n + 1)
     first.drop()
     equal([p.join() for p in pending], [200] * len(pending), "all are served")
-    return order
+    # the engine counts requests as they come
+    return [name for _, name in sorted(
+        (int(json.loads(p.body)["id"].rpartition("-")[2]), name)
+        for p, name in zip(pending, names))]
 
 
 def queued_by_priority(binary):
