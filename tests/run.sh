@@ -95,15 +95,16 @@ for v in 3.0 3.2; do
 done
 # Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
 # them.
-costly='~asan,fuzz,tsan,clang,bare'
+costly='~unit,asan,fuzz,tsan,clang,bare'
 wait_1=stories,failures,restart,feed,threats,vtc,kvsub,stories-asan
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
 wait_3=socket,memory,models,scarce,work,ctl,events,spop-check,conf
-wait_4=answers,truth,share,fleet,topologies,compose
+wait_4=truth,share
+wait_5=answers,fleet,topologies,compose
 files=man,bench-files,tools,ties,agents
-order=(columns unit "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4")
+order=(columns "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4+$wait_5")
 check=("unit+columns,ctl,man,conf+vtc")
-agent=("$wait_1+$wait_2+$wait_3+$wait_4")
+agent=("$wait_1+$wait_2+$wait_3+$wait_4+$wait_5")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;

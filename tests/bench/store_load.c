@@ -352,7 +352,7 @@ static void run_until(int epoll, double begun, double end)
 static double cpu_of(int pid)
 {
 	char path[60];
-	unsigned long long ns;
+	unsigned long long ns = 0;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, pid);

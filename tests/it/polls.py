@@ -37,6 +37,7 @@ def story(f):
 class Polled(fleet.Fleet):
     """<polls>: a function of the fleet that returns lines of the agent's configuration. It is
     called when the engines have their ports."""
+    learns = True       # a story adds the section policy
 
     def __init__(self, polls=lambda f: "", **kw):
         super().__init__(**kw)

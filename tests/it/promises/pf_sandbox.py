@@ -63,6 +63,8 @@ def has_seccomp():
 
 
 class Boxed(Fleet):
+    learns = True       # adds sections of its own
+
     def __init__(self, argv=(), before=None, **kw):
         super().__init__(engines=2, **kw)
         self.argv, self.before = list(argv), before

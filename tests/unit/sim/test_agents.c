@@ -9,6 +9,8 @@
 #include "agent/sim/agents.h"
 #include "agent/sim/workload.h"
 
+#define REQUESTS	700
+
 static struct workload w;
 
 static void options(struct agents_opts *o, unsigned n)
@@ -55,7 +57,7 @@ static int make_chat(void **state)
 {
 	struct err e;
 
-	return workload_make(&w, SPAN("chat"), 1200, 4, 3, &e);
+	return workload_make(&w, SPAN("chat"), REQUESTS, 4, 3, &e);
 }
 
 static int free_chat(void **state)
@@ -119,13 +121,13 @@ static void a_fresh_agent_knows_nothing(void **state)
 	o.restart_at = 0.5;
 	run_agents(&o, &r, &ar);
 	assert_int_equal(r.fallback, 0);	/* the other one decides meanwhile */
-	assert_true(ar.fresh_requests > 200);
+	assert_true(ar.fresh_requests > REQUESTS / 6);
 	assert_true(ar.fresh_hit < ar.others_hit - 0.05);
 	options(&o, 1);
 	o.restart_at = 0.5;
 	run_agents(&o, &r, &ar);
 	assert_true(r.fallback > 2);		/* HAProxy balances meanwhile */
-	assert_true(ar.fresh_requests > 400);
+	assert_true(ar.fresh_requests > REQUESTS / 3);
 }
 
 static void sharing(struct agents_opts *o, unsigned n)
