@@ -56,7 +56,7 @@ while os.getppid() == parent:
 read -r PORT METRICS_PORT METRICS_PORT2 <&"$hold"
 export PORT METRICS_PORT METRICS_PORT2 COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
-$compose build -q > build/docker-build.log 2>&1
+$compose build -q --build-arg OPT=-O0 > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
