@@ -325,7 +325,7 @@ bool index_evict_unused(
 	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) == 0)
 		return false;
 	if (unused_ms >= 0)
-		horizon_raise(ix, s, tick_of(now > unused_ms ? now - unused_ms : 0));
+		horizon_raise(ix, s, tick_ago(now, unused_ms));
 	return atomic_load_explicit(&ix->servers[s].evicted, memory_order_relaxed) != 0 &&
 	    keep_horizon(ix, s, &work);
 }

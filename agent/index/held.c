@@ -256,7 +256,7 @@ enum index_held index_hold(struct index *ix, const struct space_key *space, cons
 		.server = server,
 		.hits = use->hits,
 		.priority = use->priority < INDEX_PRIORITIES ? use->priority : INDEX_PRIORITIES - 1,
-		.tick = tick_of(now > use->unused_ms ? now - use->unused_ms : 0),
+		.tick = tick_ago(now, use->unused_ms),
 	};
 
 	*end = (struct index_place){ 0 };

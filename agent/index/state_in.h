@@ -348,6 +348,15 @@ static inline uint32_t tick_of(msec now)
 	return (uint32_t)((uint64_t)now >> 4);
 }
 
+#define TICK_AGE_MAX	(1u << 30)	/* half a year; older counts as that */
+
+/* Return the tick of <ago> before <now>. That may lie before the start of the clock, which is the
+ * boot of this machine: other agents tell what they used before. */
+static inline uint32_t tick_ago(msec now, msec ago)
+{
+	return tick_of(now - (ago < (msec)TICK_AGE_MAX << 4 ? ago : (msec)TICK_AGE_MAX << 4));
+}
+
 static inline bool tick_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;

@@ -463,6 +463,33 @@ static void agents_with_full_servers_converge(void **state)
 		converge(seed);
 }
 
+/* This machine has booted after its siblings evicted and used what they tell. */
+static void times_before_the_clock_began(void **state)
+{
+	static const page_key pages[] = { 1, 2, 3, 4 };
+	struct held_use use = { .hits = 1, .unused_ms = 300000 };
+	struct index *ix = full_index(CAPACITY_PAGES);
+	struct held_walk *w = held_walk_new(ix, &key);
+	struct told t = { .now = 40000 };
+	struct index_place end;
+
+	assert_non_null(w);
+	assert_int_equal(index_hold(ix, &spaces[0], pages, 4, 0, 1, &use, t.now, &end), HELD_DONE);
+	assert_false(index_evict_unused(ix, 1, (msec)1 << 49, t.now, 10));
+	assert_false(index_evict_unused(ix, 1, 600000, t.now, 10));
+	assert_in_range(index_evicted_ago(ix, 1, t.now), 600000 - 16, 600000 + 16);
+	while (held_walk(w, 5, t.now, see_ends, &t))
+		;
+	assert_int_equal(t.n, 1);
+	assert_in_range(t.of[0].unused_ms, 300000 - 16, 300000 + 16);
+	while (index_evict_unused(ix, 1, 200000, t.now, 10))
+		;
+	assert_int_equal(index_server_room(ix, 1), 0);
+	assert_null(index_check(ix));
+	held_walk_free(w);
+	index_free(ix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +499,7 @@ int main(void)
 		cmocka_unit_test(a_full_server_holds_the_newest),
 		cmocka_unit_test(other_orders_refuse_without_room),
 		cmocka_unit_test(agents_with_full_servers_converge),
+		cmocka_unit_test(times_before_the_clock_began),
 	};
 	struct rng rng;
 
