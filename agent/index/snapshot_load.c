@@ -15,7 +15,6 @@
 #include "agent/index/place.h"
 #include "agent/index/snapshot_load_in.h"
 
-#define AGE_MAX		(1u << 30)	/* ticks: half a year; older counts as that */
 #define REFUSED_MAX	4096u		/* in a row, before the rest is not tried */
 /* A step takes some tens of microseconds, or a tenth of a millisecond. */
 #define NAMES_A_STEP	32u	/* a part of SERVERS_MAX */
@@ -78,7 +77,7 @@ static void list_ends(struct snapshot_loader *l, uint32_t k)
 		if (is_inner(l, t->first_owner + i) || l->ids[get16(o)] < 0)
 			continue;
 		age = get32(o + 4);
-		l->ends[l->n_ends++] = (struct end){ age < AGE_MAX ? age : AGE_MAX, k, (uint16_t)i };
+		l->ends[l->n_ends++] = (struct end){ age < TICK_AGE_MAX ? age : TICK_AGE_MAX, k, (uint16_t)i };
 	}
 }
 
@@ -144,7 +143,9 @@ static void find_server(struct snapshot_loader *l, size_t i)
 	if (l->ids[i] >= SERVERS_MAX)
 		l->ids[i] = -1;
 	if (l->ids[i] >= 0) {
-		l->drops[i] = atomic_load(&l->ix->servers[l->ids[i]].drops);
+		/* a drop under way has counted itself already: what is told is from before it */
+		l->drops[i] = atomic_load(&l->ix->servers[l->ids[i]].drops) -
+			      !server_ready(l->ix, (server_id)l->ids[i]);
 		return;
 	}
 	l->st.servers_skipped++;
@@ -177,6 +178,15 @@ static const struct part *gather_keys(struct snapshot_loader *l, uint32_t k)
 	return t;
 }
 
+/* Return whether the server of <end> was dropped since its name was looked up: others use the index
+ * between two steps. */
+static bool is_dropped(const struct snapshot_loader *l, const struct end *end)
+{
+	uint16_t s = get16(owner_at(&l->parts[end->part], end->owner));
+
+	return atomic_load(&l->ix->servers[l->ids[s]].drops) != l->drops[s];
+}
+
 static bool load_end(struct snapshot_loader *l, const struct end *end)
 {
 	const struct part *t = &l->parts[end->part], *space;
@@ -189,9 +199,6 @@ static bool load_end(struct snapshot_loader *l, const struct end *end)
 		.tick = l->tick - end->age,
 	};
 
-	/* others use the index between two steps */
-	if (atomic_load(&l->ix->servers[h.server].drops) != l->drops[get16(o)])
-		return false;
 	space = gather_keys(l, end->part);
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
 				      .tenant = get64(l->p + 32) == l->of.tenants ? get16(space->p + 2) : 0u,
@@ -208,6 +215,8 @@ static bool load_ends(struct snapshot_loader *l)
 		struct end end = newest_end(l);
 
 		pages += END_AS_PAGES + l->parts[end.part].end;
+		if (is_dropped(l, &end))
+			continue;
 		if (load_end(l, &end)) {
 			l->st.held++;
 			l->refused = 0;

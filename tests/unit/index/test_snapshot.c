@@ -528,6 +528,72 @@ static void loads_in_steps(void **state)
 	free(s.p);
 }
 
+/* What is left out because its server was dropped does not count as refused for want of room. */
+static void a_dropped_server_ends_no_load(void **state)
+{
+	struct index *a = new_index(8 << 20, INDEX_LRU), *b = new_index(8 << 20, INDEX_LRU);
+	struct bytes s = { NULL };
+	struct snapshot_stats st;
+	struct snapshot_loader *l;
+	struct err e;
+	page_key p = 1;
+	int rc;
+
+	hold(a, 0, &p, 1, 0, 100);
+	for (p = 2; p < 6000; p++)
+		hold(a, 0, &p, 1, 1, 200 + (msec)p);
+	assert_int_equal(write_all(a, SERVERS, 10000, &s, NULL), 1);
+	assert_non_null(l = snapshot_loader_new(b, &here, s.p, s.n, server_by_name, NULL, 10000));
+	while ((rc = snapshot_load_step(l, &st, &e)) == 0 && room_of(b, 1) == 0)
+		;
+	assert_int_equal(rc, 0);
+	while (!index_drop_step(b, 1, 100))
+		;
+	while ((rc = snapshot_load_step(l, &st, &e)) == 0)
+		;
+	assert_int_equal(rc, 1);
+	assert_int_equal(room_of(b, 1), 0);
+	assert_int_equal(room_of(b, 0), room_of(a, 0));
+	snapshot_loader_free(l);
+	index_free(a);
+	index_free(b);
+	free(s.p);
+}
+
+static void a_server_that_is_being_dropped_gets_nothing(void **state)
+{
+	struct index *a = new_index(8 << 20, INDEX_LRU), *b = new_index(8 << 20, INDEX_LRU);
+	struct bytes s = { NULL };
+	struct snapshot_stats st;
+	struct snapshot_loader *l;
+	struct err e;
+	page_key p;
+	int rc;
+
+	for (p = 1; p < 200; p++)
+		hold(a, 0, &p, 1, 1, 100 + (msec)p);
+	hold(a, 0, &p, 1, 0, 10000);
+	assert_int_equal(write_all(a, SERVERS, 10000, &s, NULL), 1);
+	for (p = 1; p < 10; p++)
+		hold(b, 1, &p, 1, 1, 10000);
+	assert_false(index_drop_step(b, 1, 1));
+	assert_non_null(l = snapshot_loader_new(b, &here, s.p, s.n, server_by_name, NULL, 10000));
+	while ((rc = snapshot_load_step(l, &st, &e)) == 0 && room_of(b, 0) == 0)
+		;
+	assert_int_equal(rc, 0);
+	while (!index_drop_step(b, 1, 100))
+		;
+	while ((rc = snapshot_load_step(l, &st, &e)) == 0)
+		;
+	assert_int_equal(rc, 1);
+	assert_int_equal(room_of(b, 1), 0);
+	assert_int_equal(room_of(b, 0), room_of(a, 0));
+	snapshot_loader_free(l);
+	index_free(a);
+	index_free(b);
+	free(s.p);
+}
+
 static void a_loader_may_be_freed_at_any_step(void **state)
 {
 	struct bytes s = small_snapshot();
@@ -670,6 +736,8 @@ int main(void)
 		cmocka_unit_test(long_chains_come_back),
 		cmocka_unit_test(a_smaller_budget_takes_the_newest),
 		cmocka_unit_test(loads_in_steps),
+		cmocka_unit_test(a_dropped_server_ends_no_load),
+		cmocka_unit_test(a_server_that_is_being_dropped_gets_nothing),
 		cmocka_unit_test(a_loader_may_be_freed_at_any_step),
 		cmocka_unit_test(cut_short_anywhere),
 		cmocka_unit_test(any_bit_flipped),
