@@ -6,6 +6,7 @@
 #define STILL_SAMPLES	2u	/* without a move of any horizon */
 #define ANSWER_MS	1000		/* so often sums of a server may answer those of siblings */
 #define LEARNED_MS	10000		/* what is learned goes with the sums */
+#define ROUND_MOST_MS	10000		/* the sums of a round come within that time */
 #define BOUNDARY_PART	4		/* of the time since the horizon, at most */
 #define EVICT_A_SLICE	8u		/* records */
 #define SERVERS_A_SLICE	64u
@@ -25,7 +26,7 @@ static msec horizon_of(struct route *r, server_id id, msec now)
 {
 	msec ago = index_evicted_ago(r->index, id, now);
 
-	return ago < 0 ? FROM_START : (now - ago) >> 4 << 4;
+	return ago < 0 ? FROM_START : (now - ago) & ~(msec)15;
 }
 
 void sums_horizon(struct sync *y, server_id id, msec ago, msec now)
@@ -194,7 +195,8 @@ static void put_sums(struct route *r, server_id id, msec now)
 	share_put_learned(r, id, LEARNED_MS, now);
 }
 
-/* The end of a round goes to all parts, because the sums do. */
+/* The end of a round goes to part 0 only. Sums in other parts may come after it, but within
+ * milliseconds: siblings look for servers without sums after their next walk. */
 static void put_round_end(struct route *r, msec now)
 {
 	struct sharing *sh = r->sharing;
@@ -233,6 +235,14 @@ static void note_round(struct sync *y, msec now)
 		sync_wait_longer(y, now);
 }
 
+static void hear_sums(
+    struct sync *y, share_agent from, server_id id, const struct share_digest *d, msec now)
+{
+	sums_horizon(y, id, d->evicted_ago_ms, now);
+	y->heard_from[id] = from;
+	y->heard_at[id] = now;
+}
+
 void sync_apply_digest(
     struct route *r, share_agent from, const struct share_digest *d, msec now)
 {
@@ -245,7 +255,7 @@ void sync_apply_digest(
 	if (end)
 		note_round(y, now);
 	else if (id != SERVER_NONE)
-		sums_horizon(y, id, d->evicted_ago_ms, now);
+		hear_sums(y, from, id, d, now);
 	if (y->n_theirs == SUMS_MAX || (!end && (id == SERVER_NONE || d->first_part != 0 ||
 							d->n != SPACE_PARTS)))
 		return;
@@ -288,16 +298,13 @@ static bool has_pages(const struct sync *y, server_id id)
 	return false;
 }
 
-/* Tell if <from> has told sums of all servers that hold pages here. */
+/* Tell if <from> has told sums of all servers that hold pages here. The first of them may have been
+ * compared by an earlier walk. */
 static bool told_all(const struct sync *y, share_agent from)
 {
-	uint64_t told[SERVERS_MAX / 64] = { 0 };
-
-	for (uint32_t i = 0; i < y->n_theirs; i++)
-		if (y->theirs[i].from == from && y->theirs[i].server != SERVER_NONE)
-			set_bit(told, y->theirs[i].server);
 	for (unsigned id = 0; id < SERVERS_MAX; id++)
-		if (!has_bit(told, (server_id)id) && has_pages(y, (server_id)id))
+		if ((y->heard_from[id] != from || y->now - y->heard_at[id] > ROUND_MOST_MS) &&
+		    has_pages(y, (server_id)id))
 			return false;
 	return true;
 }

@@ -129,6 +129,9 @@ struct sync {
 	struct seek lack, want;		/* ends of siblings; ends that siblings want */
 	struct asked asked[ASKED_PLACES];
 	uint32_t at;			/* the next one of the phase */
+	/* who told sums of a server last, and when: those of a round come in several walks */
+	share_agent heard_from[SERVERS_MAX];
+	msec heard_at[SERVERS_MAX];
 	struct their_sums theirs[SUMS_MAX];
 	uint32_t n_theirs, n_kept, differing;
 	bool compared;

@@ -76,6 +76,41 @@ static void nothing_to_do_costs_nothing(void **state)
 	fleet_end(&f);
 }
 
+static void work_to_end(struct agent *a)
+{
+	for (unsigned slices = 0; route_share_work(a->w.r, f.now) && slices < 20000;)
+		slices++;
+}
+
+/* Each sum of a round comes alone, and is compared before the next one. */
+static void a_round_in_pieces_asks_for_no_other(void **state)
+{
+	static const char *const loads[] = { "lb1/1;s1=1,0,0,1", "lb1/1;s2=1,0,0,1", "lb1/1;s3=1,0,0,1" };
+
+	fleet_new(&f, 2);
+	for (unsigned i = 0; i < 3; i++) {
+		A->q.load = span_str(loads[i]);
+		serve(A, (char[]){ (char)('1' + i), '\0' }, (char[]){ (char)('a' + i), 'x', '\0' });
+	}
+	pass(&f, 5);
+	route_share_resync(A->r);
+	for (msec end = f.now + 10000; f.now < end; f.now += 20) {
+		struct parcel *p;
+
+		work_to_end(&f.a[0]);
+		work_to_end(&f.a[1]);
+		if ((p = f.first) == NULL)
+			continue;
+		f.first = p->next;
+		route_share_apply(f.a[p->to].w.r, agent_id(p->from), &p->e, f.now);
+		parcel_free(p);
+	}
+	assert_int_equal(share_stats(&f.a[0]).rounds, 1);
+	assert_int_equal(share_stats(&f.a[1]).rounds, 0);
+	assert_int_equal(put_of(SHARE_ENDS), 0);
+	fleet_end(&f);
+}
+
 static void a_new_agent_learns_all(void **state)
 {
 	fleet_new(&f, 3);
@@ -489,6 +524,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_lost_comes_again),
 		cmocka_unit_test(nothing_to_do_costs_nothing),
+		cmocka_unit_test(a_round_in_pieces_asks_for_no_other),
 		cmocka_unit_test(a_new_agent_learns_all),
 		cmocka_unit_test(a_partition_heals),
 		cmocka_unit_test(an_anchor_that_is_wrong),
