@@ -2,8 +2,7 @@
  *
  * Their pages go to all agents. They may be on the way, or lost, or refused for want of room or of
  * an anchor. So this agent asks again after 1 s, and from the third time on after twice as long
- * each time. Without
- * room for it, the end that was asked for longest ago is forgotten. */
+ * each time. Without room for it, the end that was asked for longest ago is forgotten. */
 #include "agent/route/share_sync_in.h"
 
 #define WAIT_LEAST_MS	1000
