@@ -77,8 +77,10 @@ static void tools_start(struct body *b, enum json_event ev, struct span text)
 	body_trail_void(b, v);
 	page_drop(&b->env, v, 0);
 	b->r.tools_units[slot] = 0;
-	if (slot == TOOLS_TOOLS)
+	if (slot == TOOLS_TOOLS) {
 		b->prompt.tools_seen = ev == JSON_NULL;
+		body_tools_void(b);
+	}
 	if (ev != JSON_ARRAY && ev != JSON_OBJECT) {
 		body_value_skip(b, ev);
 		return;
@@ -576,7 +578,7 @@ void body_reset(struct body *b, enum prompt_api api)
 		b->slot[i].n = 0;
 	b->env = (struct page_env){ b->key, b->opts.text_page, 0, b->opts.max_pages, false };
 	b->r.leading = true;
-	b->trail.on = b->trail.rooted = false;
+	b->trail.on = b->trail.rooted = b->trail.tools_met = false;
 	b->trail.turns = NULL;
 	b->trail.raw = (struct span){ .n = 0 };
 	b->trail.tools = (struct tools_value){ .n = 0 };

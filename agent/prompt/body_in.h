@@ -101,6 +101,7 @@ struct trail {
 	struct span raw;
 	size_t chunk;
 	struct tools_value tools;
+	bool tools_met;			/* they were looked for: each time may hash the rest of the body */
 	bool on;			/* borders are noted */
 	bool rooted;			/* there is an item for the start of such bodies */
 	size_t recalled;		/* bytes that were not read */
@@ -130,6 +131,7 @@ void body_trail_void(struct body *b, const struct page_vec *pages);
 /* At the start of the value of "tools": set its pages and leave it out, if it is known. */
 bool body_tools_recall(struct body *b);
 void body_tools_note(struct body *b);		/* at its end */
+void body_tools_void(struct body *b);		/* another value replaces it */
 
 /* body_value.c: consume a whole value, from the event that starts it to its end */
 void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,

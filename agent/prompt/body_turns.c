@@ -291,6 +291,7 @@ size_t body_recall(
 	if (tr->marks.n > 0) {
 		tr->recalled = (size_t)tr->marks.p[tr->marks.n - 1].at;
 		restore(b, &tr->marks.p[tr->marks.n - 1]);
+		body_feed(b, p, 0);	/* the caller may have no more to feed */
 	}
 	turns_count(t, tr->recalled);
 	return tr->recalled;
@@ -425,9 +426,11 @@ bool body_tools_recall(struct body *b)
 	struct turns_tail tails[TURNS_TAILS];
 	struct hash128 key;
 	const char *p;
+	bool again = tr->tools_met;
 
+	tr->tools_met = true;
 	tr->tools = (struct tools_value){ .at = at, .n_events = b->prompt.n_events };
-	if (tr->turns == NULL || tr->raw.n - at < tr->chunk / TOOLS_PART)
+	if (tr->turns == NULL || again || tr->raw.n - at < tr->chunk / TOOLS_PART)
 		return false;
 	p = tr->raw.p + at;
 	key = tools_key(b, p);
@@ -444,6 +447,11 @@ bool body_tools_recall(struct body *b)
 		return true;
 	}
 	return false;
+}
+
+void body_tools_void(struct body *b)
+{
+	b->trail.tools.n = 0;
 }
 
 void body_tools_note(struct body *b)

@@ -499,6 +499,91 @@ static void tools_after_the_messages_are_not_read_again(void **state)
 	turns_free(t);
 }
 
+/* HAProxy's buffer may end with a message. Nothing is left to read then. */
+static void a_body_that_ends_with_a_known_message_has_its_prompt(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make(), *c = body_make();
+	char *out = malloc(ROOM);
+	size_t n = plain_body(out, 30, "") - strlen("],}");
+
+	feed(c, NULL, 1, API_CHAT, out, n);
+	assert_true(body_prompt(c)->found);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(feed(b, t, 1, API_CHAT, out, n), i > 0 ? n : 0);
+		same(body_prompt(b), body_prompt(c));
+	}
+	assert_int_equal(body_prompt(b)->known.bytes, n);
+	free(out);
+	body_free(b);
+	body_free(c);
+	turns_free(t);
+}
+
+static size_t tools_of(char *out, const char *name)
+{
+	size_t n = (size_t)sprintf(out, "\"%s\":[", name);
+
+	for (unsigned i = 0; i < 9; i++)
+		n += (size_t)sprintf(out + n, "%s{\"name\":\"%s %u\",\"text\":\"%0900u\"}",
+		    i > 0 ? "," : "", name, i, i);
+	return n + (size_t)sprintf(out + n, "],");
+}
+
+/* Tools that another value replaces are remembered with their own pages, or not at all. */
+static void tools_that_were_replaced_are_not_those_that_follow(void **state)
+{
+	static const char *const by[] = { "\"tools\":null,", "\"tools\":\"x\",", "\"tools\":[]," };
+	struct body *b = body_make(), *c = body_make();
+	char *out = malloc(ROOM);
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct turns *t = turns_make(1u << 22, 0);
+		size_t n = (size_t)sprintf(out, "{");
+
+		n += tools_of(out + n, "tools");
+		n += (size_t)sprintf(out + n, "%s", by[i]);
+		n += tools_of(out + n, "functions");
+		n += (size_t)sprintf(out + n, "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
+		feed(b, t, 1, API_CHAT, out, n);
+		n = 1 + tools_of(out + 1, "tools");
+		n += (size_t)sprintf(out + n, "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
+		feed(b, t, 1, API_CHAT, out, n);
+		feed(c, NULL, 1, API_CHAT, out, n);
+		same(body_prompt(b), body_prompt(c));
+		turns_free(t);
+	}
+	free(out);
+	body_free(b);
+	body_free(c);
+}
+
+/* To look for tools may hash the rest of the body, so it is done once, however often they come. */
+static void tools_are_looked_for_once(void **state)
+{
+	struct turns *t = turns_make(1u << 22, 0);
+	struct body *b = body_make(), *c = body_make();
+	char *out = malloc(ROOM);
+	size_t n = 1, one = 0;
+
+	out[0] = '{';
+	for (unsigned i = 0; i < 9; i++)
+		n += one = tools_of(out + n, "tools");
+	n += (size_t)sprintf(out + n, "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
+	feed(c, NULL, 1, API_CHAT, out, n);
+	for (unsigned i = 0; i < 2; i++) {
+		out[n - 5] = (char)('a' + i);		/* no message is known */
+		feed(b, t, 1, API_CHAT, out, n);
+		assert_int_equal(body_prompt(b)->known.bytes, i > 0 ? one - strlen("\"tools\":,") : 0);
+		feed(c, NULL, 1, API_CHAT, out, n);
+		same(body_prompt(b), body_prompt(c));
+	}
+	free(out);
+	body_free(b);
+	body_free(c);
+	turns_free(t);
+}
+
 static void tenants_apis_and_salts_share_nothing(void **state)
 {
 	struct turns *t = turns_make(1u << 22, 0);
@@ -547,6 +632,9 @@ int main(void)
 		cmocka_unit_test(the_next_turn_is_read_from_the_end_of_the_last),
 		cmocka_unit_test(a_byte_that_differs_ends_what_is_recalled),
 		cmocka_unit_test(tools_after_the_messages_are_not_read_again),
+		cmocka_unit_test(a_body_that_ends_with_a_known_message_has_its_prompt),
+		cmocka_unit_test(tools_that_were_replaced_are_not_those_that_follow),
+		cmocka_unit_test(tools_are_looked_for_once),
 		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
 		cmocka_unit_test(a_tenant_with_little_is_not_evicted_by_one_with_much),
 	};
