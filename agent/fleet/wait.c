@@ -8,6 +8,7 @@
 #define FAR		4.0		/* neither a first token nor an estimate is farther from the expected time */
 #define FADES		8		/* first tokens after which imagined ones count half */
 #define LEAST_S		0.001		/* times are in milliseconds */
+#define FORGOTTEN_MS	120000	/* without a first token */
 #define STEP_LEAST	0.05		/* of the logarithm of the median */
 #define ERROR_LEAST	0.001
 #define ERROR_MOST	1000.0
@@ -33,11 +34,25 @@ static void add_point(struct wait_line *l, double x, double y, double share)
 	l->xy += w * x * y;
 }
 
-double wait_expected(const struct wait_line *l, double estimate_s)
+static bool forgotten(const struct wait_line *l, msec now)
 {
-	double share = 1 / (1 + (double)l->count / FADES), mean_x, mean_y, spread, slope, s;
+	return l->known > 0 && now - l->last > FORGOTTEN_MS;
+}
+
+static void forget(struct wait_line *l)
+{
+	l->n = l->x = l->y = l->xx = l->xy = 0;
+	l->known = 0;
+}
+
+double wait_expected(const struct wait_line *l, double estimate_s, msec now)
+{
+	double share, mean_x, mean_y, spread, slope, s;
 	struct wait_line sum = *l;
 
+	if (forgotten(l, now))
+		forget(&sum);
+	share = 1 / (1 + (double)sum.known / FADES);
 	add_point(&sum, 0.1, 0.1, share);
 	add_point(&sum, 10, 10, share);
 	mean_x = sum.x / sum.n;
@@ -59,10 +74,13 @@ static void note_error(struct wait_line *l, double expected_s, double real_s)
 		l->log_error += log(off) > l->log_error ? step : -step;
 }
 
-void wait_came(struct wait_line *l, double estimate_s, double expected_s, double real_s)
+void wait_came(
+    struct wait_line *l, double estimate_s, double expected_s, double real_s, msec now)
 {
 	unsigned b = 0;
 
+	if (forgotten(l, now))
+		forget(l);
 	real_s = real_s > LEAST_S ? real_s : LEAST_S;
 	while (b + 1 < WAIT_BUCKETS && expected_s > wait_bounds[b] * real_s)
 		b++;
@@ -70,6 +88,8 @@ void wait_came(struct wait_line *l, double estimate_s, double expected_s, double
 	l->count++;
 	l->ratios += expected_s / real_s;
 	note_error(l, expected_s, real_s);
+	l->known++;
+	l->last = now;
 	l->n *= KEPT;
 	l->x *= KEPT;
 	l->y *= KEPT;

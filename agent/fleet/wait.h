@@ -11,7 +11,8 @@
  * Two imagined first tokens, which came as estimated after 0.1 and 10 s, count as well, and less
  * the more others are known. So estimates count as they are at first. No less than a quarter of an
  * estimate is expected, because a queue may be longer than any before. A first token moves the line
- * at most as far as one that is four times as late, or as early, as expected.
+ * at most as far as one that is four times as late, or as early, as expected. After two minutes
+ * without one the line is forgotten: if HAProxy refuses by it, none may come that mends it.
  *
  * Simulated, load 0.8: the median of |expected - real| / real is 0.06 for chats and 0.09 for
  * agents, with ends alone 0.07 to 0.12 and 0.09. Of estimates as they are it is 0.15 and 0.10.
@@ -29,6 +30,8 @@ extern const double wait_bounds[WAIT_BUCKETS];
 
 struct wait_line {
 	double n, x, y, xx, xy;		/* weighted sums; older ones weigh less */
+	uint64_t known;			/* first tokens in them */
+	msec last;			/* when the last one came */
 	uint64_t bucket[WAIT_BUCKETS];	/* first tokens by expected / real */
 	uint64_t count;
 	double ratios;			/* sum of expected / real */
@@ -36,10 +39,11 @@ struct wait_line {
 };
 
 /* All zeros: nothing is known yet. Returns the expected seconds. */
-double wait_expected(const struct wait_line *l, double estimate_s);
+double wait_expected(const struct wait_line *l, double estimate_s, msec now);
 
 /* The first token came after <real_s>. */
-void wait_came(struct wait_line *l, double estimate_s, double expected_s, double real_s);
+void wait_came(
+    struct wait_line *l, double estimate_s, double expected_s, double real_s, msec now);
 
 /* Return the median of |expected - real| / real over about the last 100; negative if there were
  * none. */

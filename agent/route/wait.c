@@ -21,7 +21,7 @@ void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 		return;
 	j->estimate_s = waiting(j, s, c) + c->adapter_s + c->kv_s + c->load_s +
 	    c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
-	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s);
+	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s, j->rq.now);
 }
 
 /* Not for a request whose length is unknown, nor one that went elsewhere or that a sibling sent. */
@@ -31,18 +31,18 @@ static bool teaches(const struct ledger_entry *e)
 	    !e->work.uncertain;
 }
 
-static void came(const struct ledger_entry *e, msec took)
+static void came(const struct ledger_entry *e, msec took, msec now)
 {
 	const struct open_request *o = (const struct open_request *)e;
 
 	wait_came(&e->server->pool->wait, (double)o->estimate_s, (double)o->expected_s,
-	    (double)took / 1000);
+	    (double)took / 1000, now);
 }
 
 void wait_first(const struct ledger_entry *e, msec now)
 {
 	if (teaches(e))
-		came(e, now - e->since);
+		came(e, now - e->since, now);
 }
 
 static msec positive(int64_t ms)
@@ -55,5 +55,5 @@ void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now)
 {
 	if (teaches(e) && open_of((struct ledger_entry *)e)->lesson.streams && f->response_ms >= 0 &&
 	    rate_headers_known(&e->server->rate, now))
-		came(e, positive(f->queue_ms) + positive(f->connect_ms) + f->response_ms);
+		came(e, positive(f->queue_ms) + positive(f->connect_ms) + f->response_ms, now);
 }

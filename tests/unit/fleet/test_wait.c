@@ -9,6 +9,8 @@
 #include "agent/base/rng.h"
 #include "agent/fleet/wait.h"
 
+static msec now = 1000;
+
 #define assert_near(a, b, share)	assert_true(fabs((a) - (b)) <= (share) * (b))
 
 /* Let <n> first tokens come after <a> + <b> x estimate, +- <off> of that. Returns the mean error of
@@ -21,11 +23,11 @@ static double learn(
 	for (unsigned i = 0; i < n; i++) {
 		double estimate = most * rng_below(rng, 1000) / 1000.0;
 		double real = (a + b * estimate) * (1 + off * (rng_below(rng, 2001) / 1000.0 - 1));
-		double expected = wait_expected(l, estimate);
+		double expected = wait_expected(l, estimate, now);
 
 		if (i >= n * 9 / 10)
 			sum += fabs(expected - real) / real;
-		wait_came(l, estimate, expected, real);
+		wait_came(l, estimate, expected, real, now += 100);
 	}
 	return sum / (n - n * 9 / 10);
 }
@@ -35,10 +37,10 @@ static void estimates_count_until_others_are_known(void **state)
 	struct wait_line l = { 0 };
 
 	(void)state;
-	assert_near(wait_expected(&l, 0.1), 0.1, 1e-6);
-	assert_near(wait_expected(&l, 3), 3, 1e-6);
-	assert_near(wait_expected(&l, 100), 100, 1e-6);
-	assert_near(wait_expected(&l, 0), 0.001, 1e-6);		/* never none */
+	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
+	assert_near(wait_expected(&l, 3, now), 3, 1e-6);
+	assert_near(wait_expected(&l, 100, now), 100, 1e-6);
+	assert_near(wait_expected(&l, 0, now), 0.001, 1e-6);		/* never none */
 	assert_true(wait_error(&l) < 0);
 }
 
@@ -69,8 +71,8 @@ static void a_longer_queue_is_expected_to_take_longer(void **state)
 	(void)state;
 	rng_init(&rng, 1);
 	learn(&l, &rng, 1000, 0.05, 0, 0.5, 0.02);
-	assert_true(wait_expected(&l, 10) > 1);
-	assert_true(wait_expected(&l, 100) > 10);
+	assert_true(wait_expected(&l, 10, now) > 1);
+	assert_true(wait_expected(&l, 100, now) > 10);
 }
 
 static void one_first_token_moves_it_little(void **state)
@@ -81,11 +83,31 @@ static void one_first_token_moves_it_little(void **state)
 	(void)state;
 	rng_init(&rng, 1);
 	learn(&l, &rng, 500, 0.02, 1, 0.1, 1);
-	wait_came(&l, 0.5, wait_expected(&l, 0.5), 600);
-	wait_came(&l, 0.5, wait_expected(&l, 0.5), 0);
-	assert_near(wait_expected(&l, 0.5), 0.52, 0.2);
+	wait_came(&l, 0.5, wait_expected(&l, 0.5, now), 600, now);
+	wait_came(&l, 0.5, wait_expected(&l, 0.5, now), 0, now);
+	assert_near(wait_expected(&l, 0.5, now), 0.52, 0.2);
 	learn(&l, &rng, 600, 0.1, 5, 0.1, 1);		/* but many do */
-	assert_near(wait_expected(&l, 0.5), 2.6, 0.25);
+	assert_near(wait_expected(&l, 0.5, now), 2.6, 0.25);
+}
+
+/* HAProxy may refuse all that wait so long; then no first token comes that tells better. */
+static void a_line_that_no_first_token_confirms_is_forgotten(void **state)
+{
+	struct wait_line l = { 0 };
+	struct rng rng;
+	uint64_t count;
+
+	(void)state;
+	rng_init(&rng, 1);
+	learn(&l, &rng, 3000, 20, 1, 0.1, 0.1);
+	count = l.count;
+	now += 60000;
+	assert_true(wait_expected(&l, 0.1, now) > 5);
+	now += 70000;
+	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
+	wait_came(&l, 0.1, 0.1, 0.1, now);
+	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
+	assert_int_equal(l.count, count + 1);
 }
 
 static void the_histogram_has_each_once(void **state)
@@ -97,7 +119,7 @@ static void the_histogram_has_each_once(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 8; i++)
-		wait_came(&l, 1, ratios[i], 1);
+		wait_came(&l, 1, ratios[i], 1, now);
 	for (size_t i = 0; i < WAIT_BUCKETS; i++) {
 		assert_int_equal(l.bucket[i], want[i]);
 		n += l.bucket[i];
@@ -113,6 +135,7 @@ int main(void)
 		cmocka_unit_test(a_line_is_learned),
 		cmocka_unit_test(a_longer_queue_is_expected_to_take_longer),
 		cmocka_unit_test(one_first_token_moves_it_little),
+		cmocka_unit_test(a_line_that_no_first_token_confirms_is_forgotten),
 		cmocka_unit_test(the_histogram_has_each_once),
 	};
 
