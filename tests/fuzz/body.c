@@ -296,7 +296,8 @@ static void feed_turn(
 	body_reset(b, api);
 	at = body_recall(b, t, 1, copy, n);
 	must(at <= n);
-	body_feed(b, copy + at, n - at);
+	if (at < n)
+		body_feed(b, copy + at, n - at);
 	body_remember(b, n, true);
 	free(copy);
 }
