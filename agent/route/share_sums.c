@@ -57,10 +57,11 @@ void sums_sample(struct route *r, msec now)
 static msec own_low(struct route *r, server_id id, msec now)
 {
 	const struct sync *y = r->sharing->sync;
-	msec horizon = horizon_of(r, id, now), most = (now - horizon) / BOUNDARY_PART;
+	msec horizon = horizon_of(r, id, now), most;
 
 	if (horizon == FROM_START)
 		return FROM_START;
+	most = (now - horizon) / BOUNDARY_PART;
 	return horizon + (y->before[id] == FROM_START || horizon - y->before[id] > most ? most :
 		horizon > y->before[id] ? horizon - y->before[id] : 0);
 }
