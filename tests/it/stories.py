@@ -667,7 +667,8 @@ def recorded_traffic_is_simulated():
                 talk = next_turn(talk, a, "record %d %d" % (c, turn))
         equal(f.chat([user("x")], model="stub", headers={"x-uid": "last"}).status, 200,
               "status of the last")
-        m = f.metrics()
+        m = wait_for("the log lines", 20, lambda: (lambda m: m if m[
+            "kvroute_ledger_open_requests"] == 0 else None)(f.metrics()))
         equal(f.end("agent"), 0, "exit status")
         with open(path) as lines:
             requests = [json.loads(line) for line in lines]
