@@ -178,8 +178,10 @@ def not_ready_before_it_is_warm():
         a = scene.members[0]
         a.wait_alive = lambda name, what, test: None        # it does not get ready
         with scene:
-            wait_for("an answer", SECONDS, lambda: a.get("/ready", a.metrics_port)[0] == 503)
-            assert "fleet" in a.get("/ready", a.metrics_port)[1]
+            def waits_for_the_fleet():
+                status, text = a.get("/ready", a.metrics_port)[:2]
+                return status == 503 and "fleet" in text    # before that it starts
+            wait_for("the reason", SECONDS, waits_for_the_fleet)
             assert a.get("/live", a.metrics_port)[0] == 200
             s.start()
             wait_for("ready", SECONDS, lambda: a.get("/ready", a.metrics_port)[0] == 200)
