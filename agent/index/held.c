@@ -7,8 +7,8 @@
 #include "agent/base/chain.h"
 #include "agent/index/evict_in.h"
 #include "agent/index/held.h"
+#include "agent/index/nodes_in.h"
 
-#define LOOKS		64u	/* numbers read under one lock */
 #define WAY_MAX		64u	/* nodes noted at once; of a longer path the lower part is noted again */
 #define TRIES		16u	/* of a node that keeps changing; then it is left out */
 #define KNOWN		16384u	/* nodes whose hashes are remembered; a power of two */
@@ -30,7 +30,8 @@ struct way {
 struct held_walk {
 	struct index *ix;
 	const struct hash_key *key;
-	uint32_t shard, next, last;		/* the next numbers of this shard */
+	struct nodes at;
+	msec now;			/* of the call under way */
 	struct known known[KNOWN];
 	uint64_t hashes[EDGE_MAX];
 	struct holder holders[SERVERS_MAX];
@@ -44,7 +45,6 @@ struct held_walk *held_walk_new(struct index *ix, const struct hash_key *key)
 		return NULL;
 	w->ix = ix;
 	w->key = key;
-	w->next = 1;
 	return w;
 }
 
@@ -204,28 +204,12 @@ static void visit(struct held_walk *w, node_id id, msec now,
 		fn(arg, &run);
 }
 
-/* Return the next node that a server holds; 0 if none of the next few is. */
-static node_id next_held(struct held_walk *w, msec now)
+static bool is_held(void *arg, const struct node *nd)
 {
-	struct index *ix = w->ix;
-	const struct node *nd;
-	node_id id = 0;
+	struct held_walk *w = arg;
 	uint32_t most;
 
-	shards_lock(ix, 1ull << w->shard);
-	if (w->next == 1)
-		w->last = ix->shards[w->shard].n_ids;
-	for (uint32_t i = 0; i < LOOKS && id == 0 && w->next <= w->last; i++) {
-		nd = node_at(ix, w->next++ << SHARD_BITS | w->shard);
-		if (nd != NULL && nd->kind == NODE_EDGE && holders_of(w, nd, now, &most) > 0)
-			id = nd->id;
-	}
-	shards_unlock(ix, 1ull << w->shard);
-	if (id == 0 && w->next > w->last) {
-		w->shard++;
-		w->next = 1;
-	}
-	return id;
+	return holders_of(w, nd, w->now, &most) > 0;
 }
 
 bool held_walk(struct held_walk *w, uint32_t nodes, msec now,
@@ -233,13 +217,13 @@ bool held_walk(struct held_walk *w, uint32_t nodes, msec now,
 {
 	node_id id;
 
-	for (; nodes > 0 && w->shard < w->ix->n_shards; nodes--)
-		if ((id = next_held(w, now)) != 0)
+	w->now = now;
+	for (; nodes > 0 && !nodes_end(w->ix, &w->at); nodes--)
+		if ((id = nodes_next(w->ix, &w->at, is_held, w)) != 0)
 			visit(w, id, now, fn, arg);
-	if (w->shard < w->ix->n_shards)
+	if (!nodes_end(w->ix, &w->at))
 		return true;
-	w->shard = 0;
-	w->next = 1;
+	w->at = (struct nodes){ 0 };
 	return false;
 }
 

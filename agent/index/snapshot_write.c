@@ -15,10 +15,10 @@
  * counted. */
 #include <stdlib.h>
 
+#include "agent/index/nodes_in.h"
 #include "agent/index/snapshot_in.h"
 
 #define SECTION_BYTES	65536u
-#define LOOKS		64u	/* ids read under one lock */
 #define WAY_MAX		64u	/* nodes noted at once; the lower part of a longer path is walked again */
 #define TRIES		16u	/* of a node that keeps changing; then it is left out */
 
@@ -36,7 +36,7 @@ struct snapshot_writer {
 	snapshot_put *put;
 	void *arg;
 	uint32_t tick, numbers;
-	uint32_t shard, next, last;	/* the next ids of this shard */
+	struct nodes at;
 	bool failed, done;
 	struct server_set servers;	/* with a name */
 	uint32_t dropped[SERVERS_MAX];
@@ -339,29 +339,11 @@ static void write_from(struct snapshot_writer *w, node_id id)
 	}
 }
 
-/* Return the next node that a server holds; 0 if none of the next few is. */
-static node_id next_node(struct snapshot_writer *w)
+static bool is_to_be_written(void *arg, const struct node *nd)
 {
-	struct index *ix = w->ix;
-	const struct node *nd;
-	node_id id = 0;
-	uint32_t i;
+	struct snapshot_writer *w = arg;
 
-	shards_lock(ix, 1ull << w->shard);
-	if (w->next == 1)
-		w->last = ix->shards[w->shard].n_ids;
-	for (i = 0; i < LOOKS && id == 0 && w->next <= w->last; i++) {
-		nd = node_at(ix, w->next++ << SHARD_BITS | w->shard);
-		if (nd != NULL && nd->kind == NODE_EDGE && number_of(w, nd->id, nd->serial) == 0 &&
-		    held_most(w, nd) > 0)
-			id = nd->id;
-	}
-	shards_unlock(ix, 1ull << w->shard);
-	if (id == 0 && w->next > w->last) {
-		w->shard++;
-		w->next = 1;
-	}
-	return id;
+	return number_of(w, nd->id, nd->serial) == 0 && held_most(w, nd) > 0;
 }
 
 /* ---- all of it ---- */
@@ -378,7 +360,6 @@ struct snapshot_writer *snapshot_writer_new(
 	w->put = put;
 	w->arg = arg;
 	w->tick = tick_of(now);
-	w->next = 1;
 	for (i = 0; i < SERVERS_MAX; i++)
 		w->dropped[i] = atomic_load(&ix->servers[i].drops);
 	write_header(w, of);
@@ -405,10 +386,10 @@ int snapshot_write(struct snapshot_writer *w, uint32_t nodes)
 {
 	node_id id;
 
-	for (; nodes > 0 && !w->failed && w->shard < w->ix->n_shards; nodes--)
-		if ((id = next_node(w)) != 0)
+	for (; nodes > 0 && !w->failed && !nodes_end(w->ix, &w->at); nodes--)
+		if ((id = nodes_next(w->ix, &w->at, is_to_be_written, w)) != 0)
 			write_from(w, id);
-	if (!w->failed && !w->done && w->shard == w->ix->n_shards) {
+	if (!w->failed && !w->done && nodes_end(w->ix, &w->at)) {
 		write_end(w);
 		w->done = true;
 	}
