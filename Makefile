@@ -47,7 +47,7 @@ LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq) \
 # ---- modules: "uses_X" names the libraries that X may use; its unit tests link no others ----
 
 MODULES := spoe base spop-check tok jinja chat prompt index events policy feed share fleet \
-           request route sim serve os loop conf ctl
+           request route doctor sim serve os loop conf ctl
 
 dir_spoe   := spoe
 dir_base   := agent/base
@@ -64,6 +64,7 @@ dir_share  := agent/share
 dir_fleet  := agent/fleet
 dir_request := agent/request
 dir_route  := agent/route
+dir_doctor := agent/doctor
 dir_sim    := agent/sim
 dir_serve  := agent/serve
 dir_conf   := agent/conf
@@ -86,6 +87,7 @@ uses_share  := share feed base
 uses_fleet  := fleet policy feed base
 uses_request := request prompt chat tok jinja base
 uses_route  := route fleet request prompt chat tok jinja index events policy feed base
+uses_doctor := doctor $(uses_route)
 uses_sim    := sim share $(uses_route)
 uses_serve  := serve spoe $(uses_route)
 uses_os     := os base
@@ -115,6 +117,8 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(B)/agent/loop/page_html.o: agent/loop/page.html
+
 # Hash and pad of segments, once more with AVX2; their callers ask the CPU.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 $(B)/agent/base/hash_avx2.o $(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
@@ -123,7 +127,7 @@ endif
 $(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
-		$(call libs,spop-check $(uses_sim) $(uses_conf))
+		$(call libs,spop-check doctor $(uses_sim) $(uses_conf))
 	$(link) $(LIBS)
 
 kvroute kvroutectl: %: $(B)/%
@@ -210,7 +214,8 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZER ?=
 
 fuzz_main := $(if $(FUZZER),,$(B)/tests/fuzz/lib/replay.o)
-$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_main) $(call libs,sim $(uses_conf)) $(lib_index_test)
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_main) $(call libs,sim doctor $(uses_conf)) \
+		$(lib_index_test)
 	$(link) $(FUZZER) $(LIBS)
 fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
 fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:
@@ -235,6 +240,12 @@ test:
 	@echo "building (V=1 shows how)"
 	@$(MAKE) $(jobs) --no-print-directory $(if $(V),,QUIET=1 -s) all tools unit-programs
 	@tests/run.sh
+# unit tests with ASan, UBSan and TSan, stories with ASan, clang, and a build without libzmq and
+# hiredis; SANITIZED=1 runs them within make test
+test-sanitized:
+	@tests/tools/deps.sh
+	@$(MAKE) $(jobs) --no-print-directory $(if $(V),,QUIET=1 -s) all tools
+	@tests/run.sh sanitized
 check: all tools unit-programs
 	@tests/run.sh check
 it: all tools
@@ -274,6 +285,10 @@ bench-attack: all tools
 # a prefix that many requests share
 bench-crowd: all
 	@python3 tests/bench/crowd.py
+# sessions of coding agents: all rules, and bodies cut to HAProxy's buffers; RULES, REQUESTS, SEEDS,
+# ENGINES: tests/bench/agentic.py
+bench-agentic: all
+	@python3 tests/bench/agentic.py
 # several agents for one fleet; AGENTS, DELAYS, LOSSES, LIMIT: tests/bench/share_sim.py
 bench-share-sim: all
 	@python3 tests/bench/share_sim.py
@@ -333,9 +348,9 @@ tsan:
 clean:
 	rm -rf $(addprefix build/,release asan tsan clang bare cover merge corpus test bench)
 	rm -f kvroute kvroutectl
-.PHONY: deps demo demo-stop check test it compose-test oracle sim test-long test-busy asan tsan
-.PHONY: clean
-.PHONY: bench $(addprefix bench-,index index-instructions events sim crowd peers cells \
+.PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
+.PHONY: it compose-test oracle sim clean
+.PHONY: bench $(addprefix bench-,agentic index index-instructions events sim crowd peers cells \
 	cells-events prompt hostile model attack path share share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # run.sh [SUITE...] - run suites one after the other and add up their results. Without an argument:
-# all of "make test"; "check": what "make check" runs; "agent": of "make test", the suites with a
-# running agent.
+# all of "make test", and with SANITIZED=1 what "make test-sanitized" runs as well; "check",
+# "sanitized": what "make check" and "make test-sanitized" run; "agent": of "make test", the suites
+# with a running agent.
 #
 # A suite is a line of the table below: a name, and a command whose last line is "N passed, N
 # failed[, N skipped]". A suite without this line counts as one failure, as does one that exits with
@@ -38,6 +39,7 @@ declare -A suite=(
 	[columns]="tests/columns.sh"
 	[fuzz]="$make --no-print-directory fuzz-replay"
 	[ctl]="tests/it/ctl.sh"
+	[doctor]="python3 tests/it/doctor.py"
 	[events]="python3 tests/it/events.py"
 	[truth]="python3 tests/it/truth.py"
 	[share]="python3 tests/it/share.py"
@@ -50,6 +52,7 @@ declare -A suite=(
 	[tools]="python3 tests/tools/test_stub_engine.py"
 	[ties]="python3 tests/sim/ties.py"
 	[agents]="python3 tests/sim/agents.py"
+	[agentic]="python3 tests/sim/agentic.py"
 	[conf]="tests/it/conf_check.sh"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[answers]="python3 tests/it/answers.py"
@@ -74,6 +77,7 @@ declare -A suite=(
 	[socket]="python3 tests/it/promises/on_socket.py"
 	[memory]="python3 tests/it/promises/memory.py"
 	[work]="python3 tests/it/promises/p10_work.py"
+	[page]="python3 tests/it/page.py"
 	[man]="tests/it/man.sh"
 	[promise-1]="python3 tests/it/promises/p01_failure.py"
 	[compose]="docker/compose-test.sh"
@@ -95,19 +99,21 @@ for v in 3.0 3.2; do
 done
 # Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
 # them.
-costly='~unit,asan,fuzz,tsan,clang,bare'
-wait_1=stories,failures,restart,feed,threats,vtc,kvsub,stories-asan
+costly="~unit,fuzz${SANITIZED:+,asan,tsan,clang,bare}"
+wait_1=stories,failures,restart,feed,threats,vtc,kvsub${SANITIZED:+,stories-asan}
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
 wait_3=socket,memory,models,scarce,work,ctl,events,spop-check,conf
 wait_4=truth,share
-wait_5=answers,fleet,topologies,compose
-files=man,bench-files,tools,ties,agents
+wait_5=page,answers,fleet,topologies,compose
+files=man,doctor,bench-files,tools,ties,agents,agentic
 order=(columns "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4+$wait_5")
 check=("unit+columns,ctl,man,conf+vtc")
+sanitized=("asan,bare+tsan,clang,stories-asan")
 agent=("$wait_1+$wait_2+$wait_3+$wait_4+$wait_5")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;
+sanitized) order=("${sanitized[@]}") ;;
 agent) order=("${agent[@]}") ;;
 *) order=("$@") ;;
 esac

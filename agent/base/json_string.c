@@ -15,6 +15,7 @@
  * until the output has to differ from the input. Decoded text then keeps the backslash before
  * '"' and '\\'. */
 #include "agent/base/json_in.h"
+#include "agent/base/num.h"
 #include "agent/base/utf8.h"
 
 #define PIECES		4096
@@ -107,14 +108,6 @@ static void code_unit(struct pieces *o)
 		put_code(o, v);
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static char escape_value(char c)
 {
 	switch (c) {
@@ -169,7 +162,7 @@ static void escape_byte(struct pieces *o, char c)
 	int v;
 
 	if (j->resume == IN_HEX) {
-		v = hex_value(c);
+		v = num_hex(c);
 		if (v < 0) {
 			json_bad(j);
 			return;

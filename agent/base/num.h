@@ -1,4 +1,5 @@
-/* num.h - numbers: a bound, and decimal ones in text that is not NUL-terminated. */
+/* num.h - numbers: a bound, hexadecimal digits, and decimal numbers in text that is not
+ * NUL-terminated. */
 #ifndef KVROUTE_BASE_NUM_H
 #define KVROUTE_BASE_NUM_H
 
@@ -8,6 +9,15 @@
 static inline uint64_t at_most(uint64_t n, uint64_t most)
 {
 	return n < most ? n : most;
+}
+
+/* Return the value of a hexadecimal digit, or -1. */
+static inline int num_hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 #define NUM_DIGITS_MAX	18	/* always fits 63 bits */

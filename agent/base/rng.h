@@ -23,6 +23,12 @@ static inline uint64_t rng_next(struct rng *r)
 	return r->s * 0x2545f4914f6cdd1dull;
 }
 
+/* Return a number from 0 to below 1. */
+static inline double rng_unit(struct rng *r)
+{
+	return (double)(rng_next(r) >> 11) * 0x1p-53;
+}
+
 /* Return a number below <n>, or 0 if <n> is 0. The bias is below 2^-32 for the small <n> used
  * here. */
 static inline uint32_t rng_below(struct rng *r, uint32_t n)

@@ -316,6 +316,8 @@ void conf_load_entries(struct conf_loader *l, size_t section)
 			s->shape == SHAPE_ENGINES ? add_engine(l, s, conf_node_at(l, i)) :
 			add_tenant(l, s, list, conf_node_at(l, i), &star_tenant);
 	}
+	if (s->shape == SHAPE_POOLS)
+		conf_check_prefill(l, list);
 	if (star_pool.name[0] != '\0')
 		l->c->route.pool_default = star_pool;
 	if (star_model.name[0] != '\0')

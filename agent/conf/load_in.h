@@ -35,6 +35,9 @@ void conf_unknown_key(struct conf_loader *l, const struct conf_section *s, struc
 void conf_load_map(struct conf_loader *l, const struct conf_section *s, void *rec,
     struct conf_given *given, const struct conf_node *map);
 
+/* Check pools.prefill in <list>, the pools, which are all read. */
+void conf_check_prefill(struct conf_loader *l, const struct conf_node *list);
+
 /* Read the list that is section number <section>. */
 void conf_load_entries(struct conf_loader *l, size_t section);
 

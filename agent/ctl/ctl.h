@@ -7,6 +7,7 @@
 #define CTL_USAGE	64	/* sysexits.h: wrong usage of the command */
 #define CTL_FAILED	1
 
+int ctl_doctor(int argc, char **argv);
 int ctl_events(int argc, char **argv);
 int ctl_models(int argc, char **argv);
 int ctl_pages(int argc, char **argv);

@@ -15,6 +15,7 @@ static const struct verb {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
+	{ "doctor", ctl_doctor, "find what is wrong in how HAProxy's configuration attaches kvroute" },
 	{ "events", ctl_events, "print what an engine publishes about its KV cache" },
 	{ "models", ctl_models,
 		"how each model's prompts become pages; which requests are matched as text" },

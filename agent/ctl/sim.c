@@ -146,7 +146,7 @@ static int run_rule(const struct sim_args *a, const struct conf *conf, const str
 {
 	struct router_opts o = { .name = row->name, .facts = a->facts, .loads = a->loads, .text = a->text,
 				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
-				 .seed = a->seed };
+				 .no_session = a->no_session, .seed = a->seed };
 
 	if (!rule_options(a, conf, row->name, &o.route))
 		return -1;

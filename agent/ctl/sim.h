@@ -23,7 +23,7 @@ struct sim_args {
 	uint64_t seed;
 	unsigned seeds;			/* repeats, with <seed> and the ones after it */
 	double load;
-	bool json, servers, keep_stamps, own_capacity, own_text;
+	bool json, servers, keep_stamps, own_capacity, own_text, no_session;
 	uint64_t capacity;
 	enum router_facts facts;
 	enum router_loads loads;

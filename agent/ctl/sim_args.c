@@ -29,6 +29,7 @@ static int usage(FILE *to, int status)
 		"  --capacity N       policy.capacity; an 8b-h100 has 500000\n"
 		"  --body chat|ids    bodies of text (default) or of token ids\n"
 		"  --body-limit N     bytes of a body that HAProxy can show; default: all\n"
+		"  --no-session       requests name no session\n"
 		"  --limit N          take the first N requests; of a workload: make N, default 5000\n"
 		"  --first N          judge by the first N requests; default: all but the first tenth\n"
 		"  --block N          tokens of a block; default: from the trace's .meta.json, or 512\n"
@@ -209,6 +210,7 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 		a->own_text = true;
 		a->text = strcmp(s, "chat") == 0 ? SIM_TEXT_CHAT : SIM_TEXT_IDS;
 		return a->text == SIM_TEXT_CHAT || strcmp(s, "ids") == 0;
+	case 'z': a->no_session = true; break;
 	case 'K': a->keep_stamps = true; break;
 	case 'N': ok = parse_count(s, 1, SIM_SEEDS_MAX, &n); a->seeds = (unsigned)n; break;
 	case 'V': a->servers = true; break;
@@ -247,6 +249,7 @@ static const struct option longs[] = {
 	{ "body", required_argument, NULL, 'T' },
 	{ "body-limit", required_argument, NULL, 'B' },
 	{ "limit", required_argument, NULL, 'L' },
+	{ "no-session", no_argument, NULL, 'z' },
 	{ "first", required_argument, NULL, '1' },
 	{ "block", required_argument, NULL, 'b' },
 	{ "keep-stamps", no_argument, NULL, 'K' },

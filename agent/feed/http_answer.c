@@ -130,15 +130,6 @@ static int head_end(struct http_answer *a)
 	return 0;
 }
 
-static int hex_digit(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Parse the size of a chunk: hexadecimal digits, then an optional extension after ';'. */
 static int chunk_line(struct http_answer *a, struct span s)
 {
@@ -147,7 +138,7 @@ static int chunk_line(struct http_answer *a, struct span s)
 	a->left = 0;
 	for (i = 0; i < s.n; i++) {
 		char c = s.p[i];
-		int digit = hex_digit(c);
+		int digit = num_hex(c);
 
 		if (digit < 0)
 			break;

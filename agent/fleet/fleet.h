@@ -12,12 +12,14 @@
 
 #include "agent/base/list.h"
 #include "agent/base/types.h"
+#include "agent/feed/host_port.h"
 #include "agent/fleet/capacity.h"
 #include "agent/fleet/loadstr.h"
 #include "agent/fleet/names.h"
 #include "agent/fleet/observe.h"
 #include "agent/fleet/penalty.h"
 #include "agent/fleet/rate.h"
+#include "agent/fleet/transfer.h"
 #include "agent/fleet/wait.h"
 #include "agent/policy/policy.h"
 
@@ -34,11 +36,14 @@ struct work {
 	double unseen_s;	/* of <s>, estimated for the part of the body that was not seen */
 	uint64_t tokens;	/* not cached */
 	bool uncertain;		/* most of it is such an estimate: its time teaches no rate */
+	bool elsewhere;		/* another server computes the prompt: no work here */
 };
 
 /* The process of requests that other agents have sent. They have one slot at each server, which no
  * load string of a process closes, nor its silence. */
 #define PROCESS_OF_SIBLINGS	1u
+/* The same for prompts that servers compute for other pools: HAProxy does not see them there. */
+#define PROCESS_OF_PREFILLS	2u
 
 /* Requests that one HAProxy process has open at one server, by our own count. */
 struct slot {
@@ -63,7 +68,7 @@ struct server {
 	enum load_backup backup;	/* from the last load string; stats rows are in <watch> */
 	uint32_t weight, conn, queue;	/* from the last load string; without any, from stats rows */
 	msec seen;			/* last load string that named it */
-	msec told;			/* last time that another agent named it */
+	msec told;			/* last load string or row of another agent that named it, as far as told */
 	msec cleared;			/* when its engine's cache was empty last, as far as known; 0: never */
 	msec rowed;			/* first stats row; 0: none */
 	struct slot *slots[SLOTS_MAX];
@@ -86,6 +91,7 @@ struct server {
 	struct penalty penalty;
 	uint64_t failures;		/* requests that it failed */
 	struct watch watch;		/* stats rows */
+	char address[HOST_PORT_MAX + 1];	/* by the last of these; "": unknown */
 	struct engine_seen engine;
 	uint32_t source;		/* number + 1 of its KV cache events; 0: none. For the owner */
 	msec stores_due;		/* a request with new blocks was sent then; 0: none. For the owner */
@@ -115,6 +121,7 @@ struct pool {
 	size_t n_servers, cap_servers;
 	msec loaded;			/* last load string; 0: none */
 	msec watched;			/* last stats row */
+	msec told;			/* last time that HAProxy named a server of it to another agent */
 	size_t next_row;		/* server that the next stats row is expected to name */
 	msec first_seen, done_seen;	/* last fact of each kind; 0: none */
 	enum fact_step step;		/* at the last decision */
@@ -123,6 +130,7 @@ struct pool {
 	struct policy_pressure pressure;	/* smoothed: pool_press() */
 	double mean_work_s;
 	struct wait_line wait;
+	struct transfer_line transfer;	/* of prompts that other pools compute */
 	double mean_output;		/* tokens of an answer, smoothed; 0: unknown */
 	uint32_t n_outputs;		/* answers in it */
 	struct capacity_pool capacity;

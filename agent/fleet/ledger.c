@@ -106,7 +106,8 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	*b = e;
 	l->n++;
 	entry_attach(e, s, sl);
-	server_work_add(s, w, now);
+	if (!w->elsewhere)
+		server_work_add(s, w, now);
 	return e;
 }
 
@@ -122,17 +123,21 @@ void ledger_answered(struct ledger_entry *e, msec now)
 {
 	if (e->answered)
 		return;
+	e->answered = true;
+	e->answered_at = now;
+	if (e->work.elsewhere)
+		return;
 	if (e->from == SERVER_NONE && !e->work.uncertain)
 		e->added = rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
 	else
 		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);
-	e->answered = true;
-	e->answered_at = now;
 }
 
 static void end_untimed(struct ledger_entry *e, msec now)
 {
+	if (e->work.elsewhere)
+		return;
 	if (!e->unsent)
 		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);
@@ -146,7 +151,7 @@ void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, mse
 		end_untimed(e, now);
 	entry_detach(e);
 	entry_attach(e, to, sl);
-	if (waits)
+	if (waits && !e->work.elsewhere)
 		server_work_add(to, &e->work, now);
 }
 

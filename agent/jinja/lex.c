@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/base/num.h"
 #include "agent/jinja/ast_in.h"
 #include "agent/jinja/run_in.h"
 
@@ -230,14 +231,6 @@ static int raw(struct lexer *l, const char *behind, char last)
 
 /* ---- inside of tags: strings and numbers ------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Return the value of <n> hexadecimal digits at <p>, or -1. */
 static int64_t hex_value(const char *p, const char *end, unsigned n)
 {
@@ -248,7 +241,7 @@ static int64_t hex_value(const char *p, const char *end, unsigned n)
 	if ((size_t)(end - p) < n)
 		return -1;
 	for (i = 0; i < n; i++) {
-		d = hex_digit(p[i]);
+		d = num_hex(p[i]);
 		if (d < 0)
 			return -1;
 		v = v * 16 + d;
@@ -386,7 +379,7 @@ static struct jval based_integer(struct jinja_mem *m, const char *p, size_t n, u
 	int d;
 
 	for (i = 0; i < n; i++) {
-		d = hex_digit(p[i]);
+		d = num_hex(p[i]);
 		if (d < 0 || (unsigned)d >= base || __builtin_mul_overflow(v, base, &v) ||
 		    __builtin_add_overflow(v, d, &v))
 			return (struct jval){ .kind = JV_MISSING };
@@ -420,7 +413,7 @@ static int number(struct lexer *l)
 
 	fend = base == 10 && !after_dot ? float_end(l, p) : NULL;
 	if (base != 10)
-		for (p = from + 2; p < l->end && (hex_digit(*p) >= 0 || *p == '_'); p++)
+		for (p = from + 2; p < l->end && (num_hex(*p) >= 0 || *p == '_'); p++)
 			;
 	if (fend != NULL)
 		p = fend;

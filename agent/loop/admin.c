@@ -16,12 +16,16 @@
 #include "agent/loop/decisions_page_in.h"
 #include "agent/loop/http.h"
 #include "agent/loop/share_in.h"
+#include "agent/loop/page_html_in.h"
 #include "agent/loop/snapshot_page_in.h"
+#include "agent/loop/status_page_in.h"
 #include "agent/loop/wrong_protocol_in.h"
 #include "agent/os/clock.h"
 
 #define ADMIN_TEXT_MAX	(8u << 20)
 #define TYPE_TEXT	"text/plain; charset=utf-8"
+#define TYPE_HTML	"text/html; charset=utf-8"
+#define TYPE_JSON	"application/json"
 #define TYPE_METRICS	"text/plain; version=0.0.4; charset=utf-8"
 
 struct admin_conn {
@@ -107,6 +111,16 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		ad->render(ad->arg, &c->body);
 		return c->body.failed ? 500 : 200;
 	}
+	if (span_eq(path, SPAN("/"))) {
+		c->type = TYPE_HTML;
+		buf_add(&c->body, page_html, page_html_n);
+		return c->body.failed ? 500 : 200;
+	}
+	if (span_eq(path, SPAN("/status.json"))) {
+		c->type = TYPE_JSON;
+		status_page_write(ad->agent, clock_wall_ms(), &c->body);
+		return c->body.failed ? 500 : 200;
+	}
 	if (span_eq(path, SPAN("/live"))) {
 		page_addf(&c->body, "live\n");
 		return 200;
@@ -130,7 +144,8 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 	}
 	if (span_eq(path, SPAN("/snapshot")))
 		return begin_snapshot(c, r->query);
-	page_addf(&c->body, "not found; pages: /metrics, /decisions, /compare, /live and /ready\n");
+	page_addf(&c->body, "not found; pages: /, /metrics, /status.json, /decisions, /compare, "
+	    "/live and /ready\n");
 	return 404;
 }
 

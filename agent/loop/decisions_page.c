@@ -19,7 +19,7 @@
 struct page_query {
 	int64_t n, before;
 	struct span uid;		/* in <text> */
-	bool lines;
+	bool lines, blocks;
 	char text[256];			/* the whole uid, because its hash is looked up */
 };
 
@@ -46,14 +46,6 @@ struct step {
 
 /* ---- the query -------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decode "%41" to "A". Returns false if the text is too long or invalid. */
 static bool decode_percent(struct span s, char *out, size_t cap, struct span *to)
 {
@@ -65,9 +57,9 @@ static bool decode_percent(struct span s, char *out, size_t cap, struct span *to
 		if (n == cap)
 			return false;
 		if (c == '%') {
-			if (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0)
+			if (s.n - i < 3 || num_hex(s.p[i + 1]) < 0 || num_hex(s.p[i + 2]) < 0)
 				return false;
-			c = (char)(hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]));
+			c = (char)(num_hex(s.p[i + 1]) * 16 + num_hex(s.p[i + 2]));
 			i += 2;
 		}
 		out[n++] = c;
@@ -93,6 +85,10 @@ static bool take_parameter(struct page_query *a, struct span name, struct span v
 		return num_parse(value, &a->before) && a->before > 0;
 	if (span_eq(name, SPAN("uid")))
 		return decode_percent(value, a->text, sizeof(a->text), &a->uid) && a->uid.n > 0;
+	if (span_eq(name, SPAN("blocks"))) {
+		a->blocks = span_eq(value, SPAN("1"));
+		return a->blocks || span_eq(value, SPAN("0"));
+	}
 	if (!span_eq(name, SPAN("format")))
 		return false;
 	a->lines = span_eq(value, SPAN("lines"));
@@ -119,18 +115,8 @@ static bool parse_query(struct span query, struct page_query *a)
  * names stay different. */
 static void put_string(struct buf *t, const char *name, const char *s)
 {
-	page_addf(t, ",\"%s\":\"", name);
-	for (; *s != '\0'; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c < 0x20 || c >= 0x7f)
-			page_addf(t, "\\u%04x", c);
-		else if (c == '"' || c == '\\')
-			page_addf(t, "\\%c", c);
-		else
-			buf_add(t, s, 1);
-	}
-	buf_str(t, "\"");
+	page_addf(t, ",\"%s\":", name);
+	page_json(t, s);
 }
 
 static void put_count(struct buf *t, const char *name, uint64_t v)
@@ -235,6 +221,11 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 {
 	put_server(p, "server", x->chosen);
 	put_server(p, "alt", x->second);
+	if (x->prefill.id != SERVER_NONE) {
+		put_server(p, "prefill", x->prefill);
+		put_seconds(p->t, "prefill_s", x->prefill_s);
+		put_seconds(p->t, "transfer_s", x->transfer_s);
+	}
 	put_count(p->t, "matched_tokens", x->matched);
 	put_count(p->t, "hit", x->hit);
 	put_count(p->t, "pages", x->pages);
@@ -250,6 +241,16 @@ static void put_choice(struct decisions_page *p, const struct decision *x)
 	put_seconds(p->t, "regret_s", x->regret_s);
 	put_candidates(p, x);
 	put_compared(p, x);
+}
+
+static void put_blocks(
+    struct decisions_page *p, const struct decision *x, const uint32_t *blocks, uint32_t n)
+{
+	put_count(p->t, "block_tokens", x->block_tokens);
+	page_addf(p->t, ",\"blocks\":[");
+	for (uint32_t i = 0; i < n; i++)
+		page_addf(p->t, "%s%u", i ? "," : "", blocks[i]);
+	buf_str(p->t, "]");
 }
 
 static bool shows_uid(const struct decisions_page *p, const struct decision *x)
@@ -282,6 +283,8 @@ static void put_decision(struct decisions_page *p, const struct decision *x)
 	if (x->chosen.id != SERVER_NONE)
 		put_choice(p, x);
 	put_after(p, x);
+	if (p->query.blocks)
+		put_blocks(p, x, p->blocks, decisions_blocks_of(p->d, x, p->blocks));
 	buf_str(t, "}");
 }
 
@@ -411,7 +414,8 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 		return 500;
 	}
 	if (!parse_query(query, &p->query)) {
-		page_addf(t, "invalid query: it may have n, before, uid and format (json, lines)\n");
+		page_addf(t, "invalid query: it may have n, before, uid, blocks (0, 1) and "
+		    "format (json, lines)\n");
 		mem_free(p);
 		return 400;
 	}

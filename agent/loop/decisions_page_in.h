@@ -4,6 +4,7 @@
  *      ?n=500                  the last 500; at most DECISIONS_PAGE_MAX
  *      ?before=41              only decisions older than number 41
  *      ?uid=...                only the decision with this uid
+ *      ?blocks=1               with the numbers of the blocks of each prompt, as in lines
  *      ?format=lines           one JSON object per line, oldest first: a trace
  *
  * kvroute(8), HTTP, describes each field. The uid is shown only if the query names it, or if log

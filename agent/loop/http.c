@@ -99,6 +99,8 @@ size_t http_head(char *out, int status, const char *type, size_t length)
 {
 	int n = snprintf(out, HTTP_HEAD_MAX,
 			 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+			 "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
+			 "Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
 			 "Connection: close\r\n\r\n", status, status_reason(status), type, length,
 			 status == 405 ? "Allow: GET, HEAD\r\n" : "");
 

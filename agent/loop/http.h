@@ -19,8 +19,9 @@ struct http_request {
 #define HTTP_MORE	(-1)
 int http_parse(const char *p, size_t n, struct http_request *r);
 
-/* Write the head of an answer with a body of <length> bytes to <out>. Returns its length. */
-#define HTTP_HEAD_MAX	256
+/* Write the head of an answer with a body of <length> bytes to <out>. Returns its length. Browsers
+ * are told to take the type as it is, to keep nothing, and to show it in no frame. */
+#define HTTP_HEAD_MAX	384
 size_t http_head(char *out, int status, const char *type, size_t length);
 
 /* The same for a body that ends with the connection. */

@@ -73,20 +73,6 @@ static const struct metric_row budget_rows[] = {
 	{ "spop_buffer_refused_total", "kind=\"large\"", COUNTER, U(refused_large), NULL },
 };
 
-/* Add two structs that hold only uint64_t, as arrays. */
-static void add_up(void *sum, const void *part, size_t size)
-{
-	const uint64_t *from = part;
-	uint64_t *to = sum;
-	size_t i;
-
-	for (i = 0; i < size / sizeof(*to); i++)
-		to[i] += count_read(&from[i]);
-}
-
-_Static_assert(sizeof(struct serve_counters) % sizeof(uint64_t) == 0, "added up as an array");
-_Static_assert(sizeof(struct sock_counters) % sizeof(uint64_t) == 0, "added up as an array");
-
 static void write_disconnects(struct buf *t, const struct serve_counters *c)
 {
 	char label[32];
@@ -123,15 +109,12 @@ static void write_seconds(struct buf *t, const struct serve_counters *c)
 
 static void write_threads(struct buf *t, const struct agent *a)
 {
-	struct serve_counters serve = { 0 };
-	struct sock_counters socks = { 0 };
+	struct serve_counters serve;
+	struct sock_counters socks;
 	char label[32];
 	unsigned i;
 
-	for (i = 0; i < a->n_workers; i++) {
-		add_up(&serve, &a->worker[i]->count, sizeof(serve));
-		add_up(&socks, &a->worker[i]->socks_count, sizeof(socks));
-	}
+	workers_count(a, &serve, &socks);
 	METRIC_TABLE(t, serve_rows, &serve);
 	METRIC_TABLE(t, sock_rows, &socks);
 	METRIC_TABLE(t, budget_rows, &a->budget);

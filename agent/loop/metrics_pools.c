@@ -107,6 +107,26 @@ static const struct metric_column pool_columns[] = {
 		"Cost of these choices above the least cost, as estimated by the agent." },
 };
 
+static const struct metric_column split_columns[] = {
+	{ "pool_prefill_total", COUNTER, "Prompts that a server of pools.prefill was to compute." },
+	{ "pool_prefill_failures_total", COUNTER, "Of these, requests that ended with 502, 503 or 504." },
+	{ "pool_transfer_ratio", GAUGE,
+		"Time to transfer a computed prompt, as learned, by the configured one." },
+};
+
+/* Only of pools with prefill servers. */
+static void add_split(void *arg, const struct route_pool_view *p)
+{
+	struct metric_view *v =
+	    p->prefill[0] != '\0' ? metric_view_add(arg, "pool", p->name, NULL, NULL) : NULL;
+
+	if (v == NULL)
+		return;
+	v->v[0] = (double)p->splits;
+	v->v[1] = (double)p->split_failures;
+	v->v[2] = p->transfer_factor;
+}
+
 static void add_pool(void *arg, const struct route_pool_view *p)
 {
 	struct metric_view *v = metric_view_add(arg, "pool", p->name, NULL, NULL);
@@ -292,6 +312,7 @@ static void write_compared(struct buf *t, struct route *r)
 void metrics_write_pools(struct buf *t, struct route *r)
 {
 	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
+	write_pools(t, r, add_split, METRIC_COLUMNS(split_columns));
 	write_waits(t, r);
 	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));
 	write_pools(t, r, add_pool_mode, METRIC_COLUMNS(pool_mode_column));

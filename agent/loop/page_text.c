@@ -39,3 +39,19 @@ void page_label(struct buf *b, const char *name, struct span value)
 		label_byte(b, (unsigned char)value.p[i]);
 	buf_str(b, "\"");
 }
+
+void page_json(struct buf *b, const char *s)
+{
+	buf_str(b, "\"");
+	for (; *s != '\0'; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c < 0x20 || c >= 0x7f)
+			page_addf(b, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			page_addf(b, "\\%c", c);
+		else
+			buf_add(b, s, 1);
+	}
+	buf_str(b, "\"");
+}

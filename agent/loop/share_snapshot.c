@@ -243,11 +243,28 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t tag, struct redisReply 
 	return false;
 }
 
+/* Without scripts a snapshot that takes longer than the lease may be written by two agents. */
+static void log_no_scripts(struct share *sh, struct span why)
+{
+	struct log_line ln;
+
+	if (sh->told_eval || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
+				 "the store refuses the script that extends the lease of a snapshot"))
+		return;
+	sh->told_eval = true;
+	log_span(&ln, "error", why);
+	log_text(&ln, "effect", "two agents may write a snapshot at once, or the next one starts later");
+	log_text(&ln, "remedy", "allow share.user the command EVAL: kvroute(8), SHARING, has the rights");
+	log_end(&ln);
+}
+
 /* If the lease is gone, chunks may be gone too: the store was emptied, or this agent paused. */
 static bool on_extended(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
 {
 	struct share *sh = arg;
 
+	if (reply_is_any_error(r))
+		log_no_scripts(sh, reply_text(r));
 	if (sh->writer.w != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 0)
 		writing_failed(sh, SPAN("the lease to write it has ended, or another agent has it"));
 	return false;

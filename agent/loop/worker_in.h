@@ -70,4 +70,8 @@ void worker_wake(struct worker *w);	/* checks agent->draining; from any thread *
 void worker_join(struct worker *w);
 void worker_free(struct worker *w);
 
+/* Add up the counters of all workers, which go on counting. */
+void workers_count(
+    const struct agent *a, struct serve_counters *serve, struct sock_counters *socks);
+
 #endif

@@ -240,9 +240,16 @@ static void remember_name(struct listener *l, const char *text)
 	}
 }
 
-static int listen_failed(struct listener *l, const char *text, struct err *e)
+/* The only datagrams are those of the log feed, which no second agent of the host may share. */
+static int listen_failed(struct listener *l, const char *text, int type, struct err *e)
 {
-	err_set(e, "cannot listen on %s: %s", text, strerror(errno));
+	bool taken = errno == EADDRINUSE;
+
+	err_set(e, "cannot listen on %s: %s%s", text, strerror(errno), !taken ? "" :
+	    type == SOCK_DGRAM ? "; a second agent on this host needs another log_feed.udp, or none: "
+		"log_feed: {udp: []}" :
+	    "; a second agent on this host needs other addresses in spop.listen, log_feed.tcp and "
+		"metrics.listen");
 	if (l->fd >= 0)
 		close(l->fd);
 	l->fd = -1;
@@ -255,15 +262,15 @@ static int open_socket(struct listener *l, const char *text, int type, uint32_t 
 
 	l->fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
-		return listen_failed(l, text, e);
+		return listen_failed(l, text, type, e);
 	/* not for datagrams: a second agent could then bind the same address and get half of them */
 	if (family != AF_UNIX && type == SOCK_STREAM)
 		setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind_with_mode(l->fd, &l->addr, mode) != 0)
-		return listen_failed(l, text, e);
+		return listen_failed(l, text, type, e);
 	remember_name(l, text);
 	if (type == SOCK_STREAM && listen(l->fd, SOMAXCONN) != 0) {
-		listen_failed(l, text, e);
+		listen_failed(l, text, type, e);
 		if (family == AF_UNIX)
 			unlink(l->addr.a.un.sun_path);
 		return -1;

@@ -9,6 +9,7 @@
  * if the window holds one server only. A rule that names no second, or no first, gets the next by
  * load. */
 #include "agent/base/mem.h"
+#include "agent/policy/prefill.h"
 #include "agent/policy/rules_in.h"
 
 const char *why_text(enum why w)
@@ -116,6 +117,11 @@ void policy_defaults(struct policy_opts *o)
 		.penalty_half_life_ms = 10000,
 		.penalty_failure = 1,
 		.penalty_429 = 0.5,
+		.prefill_least = 256,
+		.transfer_ms = 20,
+		.transfer_per_1k_ms = 10,
+		.learn_transfer = true,
+		.stall = 0.5,
 	};
 }
 
@@ -223,14 +229,16 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 		     struct candidate *c, size_t n)
 {
 	bool known = adapter_known(c, n);
+	double work_s, compute_s;
 
 	for (size_t i = 0; i < n; i++) {
 		c[i].adapter_s = known && !c[i].has_adapter ? o->adapter_ms / 1000 : 0;
 		c[i].kv_s = kv_wait(o, p, &c[i]);
-		c[i].cost = c[i].backlog_s + c[i].penalty_s + c[i].adapter_s + c[i].kv_s + c[i].load_s +
+		work_s = c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
+		compute_s = ((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) * work_s;
+		c[i].cost = c[i].penalty_s + c[i].promised_s + c[i].adapter_s + c[i].kv_s +
 			o->load_ms / 1000 * decoding(&c[i]) +
-			((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) *
-			c[i].slowness * policy_prefill_s(o, p->tokens, c[i].cached);
+			prefill_price(o, p, p->prefill, compute_s, work_s, decoding(&c[i]), &c[i]);
 		c[i].in = true;
 	}
 }

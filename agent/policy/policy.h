@@ -153,6 +153,11 @@ struct policy_opts {
 	msec penalty_half_life_ms;		/* default 10000 */
 	double penalty_failure;			/* requests that a failure counts; default 1 */
 	double penalty_429;			/* the same for an answer of 429; default 0.5 */
+	/* of a pool with prefill servers: prefill.h */
+	uint32_t prefill_least;			/* uncached tokens below which it computes; default 256 */
+	double transfer_ms, transfer_per_1k_ms;	/* of a computed prompt; defaults 20 and 10 */
+	bool learn_transfer;			/* correct both by first tokens; default true */
+	double stall;		/* price of computing for each answer that it delays; default 0.5 */
 };
 
 void policy_defaults(struct policy_opts *o);
@@ -186,6 +191,7 @@ struct candidate {
 	double slowness;	/* its seconds of prefill for one of policy_prefill_s(); 1 as configured */
 	uint32_t penalty;	/* weight of its failed requests, in open requests */
 	double penalty_s;	/* the same in seconds of prefill */
+	double promised_s;	/* wait for sessions that will come back; of a new session only */
 	bool doubt;		/* it failed several times in a row: a rule without guard sees only the others */
 	uint64_t last_pick;	/* number of the pick at which it was picked last: for ties */
 	/* for the caller: */
@@ -194,10 +200,14 @@ struct candidate {
 	int16_t rank;		/* with that part of the prompt; -1: unknown */
 	/* out: */
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
+	bool split;		/* cheaper if a prefill server computes the prompt: prefill.h */
+	double transfer_s;	/* then, to bring it here */
 	double adapter_s;	/* of these, to load the adapter */
 	double kv_s;		/* of these, for a cache that open requests fill */
 	bool in;		/* within the guard's window */
 };
+
+struct prefill_offer;
 
 /* What a rule may read of a request. Hashes are keyed; 0: none. */
 struct policy_prompt {
@@ -212,6 +222,7 @@ struct policy_prompt {
 	uint64_t history;	/* tokens before its last answer: the prompt of the last turn; 0: a first turn */
 	uint64_t body;		/* of all that was seen of the prompt */
 	uint64_t opening;	/* of its first 128 characters after the system prompt */
+	const struct prefill_offer *prefill;	/* who else may compute it; NULL: no server */
 };
 
 struct policy_choice {

@@ -1,7 +1,7 @@
 /* anchors.c - a fixed table of places, four in a cache line, read and written without a lock. */
 #include <stdatomic.h>
 
-#include "agent/base/mem.h"
+#include "agent/base/lines.h"
 #include "agent/route/anchors_in.h"
 
 #define WAYS	4u
@@ -16,9 +16,7 @@ struct anchor_group {
 };
 
 struct anchors {
-	struct anchor_group *group;
-	void *memory;
-	size_t mask;			/* groups - 1 */
+	struct lines groups;		/* struct anchor_group */
 	_Atomic uint64_t n;		/* places in use */
 };
 
@@ -37,27 +35,18 @@ uint64_t chain_of(uint64_t h, const page_key *pages, uint32_t n, uint64_t *at)
 struct anchors *anchors_new(size_t bytes)
 {
 	struct anchors *t = mem_alloc(sizeof(*t));
-	size_t n = 1;
 
-	if (t == NULL)
-		return NULL;
-	while (n * 2 * sizeof(struct anchor_group) <= bytes)
-		n *= 2;
-	t->memory = mem_calloc(n + 1, sizeof(struct anchor_group));
-	if (t->memory == NULL) {
-		mem_free(t);
-		return NULL;
-	}
-	t->group = (struct anchor_group *)(((uintptr_t)t->memory + 63) & ~(uintptr_t)63);
-	t->mask = n - 1;
-	return t;
+	if (t == NULL || lines_alloc(&t->groups, bytes, sizeof(struct anchor_group)))
+		return t;
+	mem_free(t);
+	return NULL;
 }
 
 void anchors_free(struct anchors *t)
 {
 	if (t == NULL)
 		return;
-	mem_free(t->memory);
+	lines_free(&t->groups);
 	mem_free(t);
 }
 
@@ -80,7 +69,7 @@ static uint64_t sought(uint64_t hash, uint32_t depth)
 
 static struct anchor_group *group_of(const struct anchors *t, uint64_t hash)
 {
-	return &t->group[(hash ^ hash >> 32) & t->mask];
+	return &((struct anchor_group *)t->groups.at)[(hash ^ hash >> 32) & t->groups.mask];
 }
 
 /* Return the way of <key>, or WAYS. */

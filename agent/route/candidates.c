@@ -128,6 +128,14 @@ static void use_watched(struct job *j)
 	}
 }
 
+void job_take_rows(const struct route *r, struct job *j)
+{
+	j->n_candidates = 0;
+	memset(&j->candidates, 0, sizeof(j->candidates));
+	use_watched(j);
+	hold_backups(r, j);
+}
+
 static void take_load(struct route *r, struct job *j, struct settling *st)
 {
 	struct loadstr l;
@@ -172,15 +180,15 @@ static uint32_t tree_depth(
 	return depth;
 }
 
-/* If all visible pages match, count half of the unseen tokens as cached. Otherwise a long prompt in
- * a small buffer looks nearly new everywhere (mean time to first token 15 s instead of 2.2 s in
- * overload). */
-static uint64_t cached_tokens(const struct job *j, uint32_t depth)
+/* If all visible pages match, count half of the unseen tokens as cached, or what the session has
+ * there. Otherwise a long prompt in a small buffer looks nearly new everywhere (mean time to first
+ * token 15 s instead of 2.2 s in overload). */
+static uint64_t cached_tokens(const struct job *j, const struct server *s, uint32_t depth)
 {
 	uint64_t cached = (uint64_t)depth * j->rq.page_tokens;
 
 	if (depth > 0 && depth == j->rq.n_pages)
-		cached += j->rq.unseen_tokens / 2;
+		cached += job_unseen_held(j, s);
 	return cached;
 }
 
@@ -215,7 +223,7 @@ static void set_depth(
 	uint64_t seen = x->tokens < most ? x->tokens : most, cached;
 	uint32_t depth = j->rq.page_tokens > 0 ? (uint32_t)(seen / j->rq.page_tokens) : 0;
 
-	cached = cached_tokens(j, depth);
+	cached = cached_tokens(j, s, depth);
 	c->cached = whole_blocks(j, s, x->block, cached);
 	c->depth = cached > seen || j->rq.page_tokens == 0
 	    ? depth
@@ -365,6 +373,7 @@ void job_candidates(struct route *r, struct job *j)
 			.slowness = server_slowness(s, p->step, j->rq.now),
 			.penalty = penalty,
 			.penalty_s = penalty_seconds(p, penalty),
+			.promised_s = job_promised_s(r, j, s),
 			.doubt = penalty >= PENALTY_DOUBT,
 			.own = j->has_own ? j->scratch->own[c->id] : 0,
 			.last_pick = s->id == j->previous ? 0 : s->last_pick,

@@ -59,6 +59,8 @@ struct decision {
 	uint8_t bound;			/* enum work_bound: what bounded the work */
 	uint32_t work;			/* steps */
 	struct decision_server chosen, second;
+	struct decision_server prefill;	/* computes the prompt for <chosen>; NONE: that itself */
+	float prefill_s, transfer_s;	/* then, until it is computed, and to transfer it */
 	uint64_t tokens, unseen;	/* of the prompt; estimate of the part not seen */
 	int32_t rank;			/* of <chosen>; -1: unknown */
 	uint32_t matched, hit, pages, prompt_pages;	/* tokens at <chosen>; permille; pages */

@@ -2,9 +2,31 @@
 #ifndef KVROUTE_ROUTE_JOB_IN_H
 #define KVROUTE_ROUTE_JOB_IN_H
 
+#include "agent/policy/prefill.h"
 #include "agent/route/route_in.h"
 
 #define JOB_GROWN	4	/* bands of a match, the deepest, that are looked up */
+
+/* The best server of another pool to compute the prompt: prefill.c. */
+struct job_prefill {
+	struct prefill_offer offer;
+	struct server *server;		/* NULL: none. Its content under the route's lock only */
+	uint64_t cached;		/* tokens expected in its cache */
+	uint32_t depth;			/* pages */
+	bool idle;			/* nothing waits there */
+	double slowness, nominal_s, unseen_s, cost_s;
+	struct { double wait_s, waiting; } press;	/* of its pool, for pool_press() */
+	bool split;			/* it gets the prompt, and is in the ledger; then also: */
+	server_id id;
+	uint64_t name;			/* its name_hash */
+	struct pool *pool;
+	uint64_t tokens, work_tokens;
+	double transfer_s;
+	struct ledger_pending pending;
+	bool told;			/* siblings know such an entry that was taken back */
+	uint32_t told_part;
+	server_id previous;		/* server of that entry, or SERVER_NONE */
+};
 
 /* How the job is decided; the request itself is <rq>. */
 struct job {
@@ -36,6 +58,8 @@ struct job {
 	struct server_set candidates;
 	bool has_load, bad_load;	/* <bad_load>: some entry was wrong */
 	bool by_stats;			/* load is from stats rows: there was no load string */
+	struct session_turn turn;	/* .key 0: it has no session */
+	struct session_view view;
 	uint64_t common_tokens;		/* of its prompt, also in other prompts in use: job_share() */
 	/* the choice */
 	struct policy_choice choice;
@@ -54,9 +78,12 @@ struct job {
 		uint32_t branched;
 		struct lesson lesson;
 		const uint64_t *chain;	/* of its pages, as marks_of() writes it; NULL: no memory */
+		const char *server;	/* NULL: the chosen one */
+		bool elsewhere;		/* another server computes the prompt */
 	} sent;
 	bool told;			/* siblings know an entry of this uid that was taken back */
 	uint32_t told_part;
+	struct job_prefill prefill;
 };
 
 /* Return the tokens of the prompt that count for others: of the unseen ones at most as many as were
@@ -80,6 +107,8 @@ void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
 
 /* learn.c: work for the index after one fact, to be done after the lock is released. */
 struct outcome {
+	index_claim prefill_claim;	/* at the server that computed the prompt; 0: none */
+	bool prefill_confirm;
 	bool theirs;		/* the fact came from a sibling */
 	index_claim claim;
 	bool confirm;
@@ -115,6 +144,32 @@ void job_wait(struct job *j, const struct server *s, const struct candidate *c);
 void wait_first(const struct ledger_entry *e, msec now);
 void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now);
 
+/* ---- prefill.c: prompts that servers of another pool compute. The lock is held, except for
+ * prefill_tell(). ------------------------------------------------------------------------------ */
+
+/* Look for the best server for the prompt, if the pool has prefill servers. Uses
+ * scratch->candidates, of which it leaves only the ids, so it comes before job_candidates(). */
+void prefill_offer(struct route *r, struct job *j);
+/* Enter the prompt at that server, because the choice is to split. */
+void prefill_enter(struct route *r, struct job *j, const struct candidate *c);
+/* Remove an entry of the same request. Returns its claim. */
+index_claim prefill_take_back(struct route *r, struct job *j);
+/* Learn from <f>, which came for the request <uid>. <e>: its entry, still open; or NULL. */
+void prefill_fact(struct route *r, uint64_t uid, const struct ledger_entry *e, const struct fact *f,
+    struct outcome *out, msec now);
+/* Let the index and the siblings know. Before tell_choice() does so for the request itself, so that
+ * an early fact finds both. */
+void prefill_tell(struct route *r, struct job *j);
+/* Return the seconds to the first token of the split request at <c>. <waiting_s>: wait there. */
+double prefill_estimate_s(const struct job *j, const struct candidate *c, double waiting_s);
+
+/* candidates.c: set the candidates from stats rows alone. */
+void job_take_rows(const struct route *r, struct job *j);
+
+/* learn.c: change the penalty of <id>, which ended a request with <v>. */
+void judge_server(
+    struct route *r, server_id id, enum verdict v, bool ours, msec sent, msec now);
+
 /* hints.c: return how much more its answer weighs than a usual one, in units of 1 / WEIGHT_ONE. The
  * pool is known, and the lock held. */
 int16_t job_extra(const struct job *j);
@@ -125,6 +180,16 @@ void hints_learn(struct pool *p, uint32_t tokens);
 
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
+
+/* session.c: set <turn>, after the marks. */
+void job_session(const struct route *r, struct job *j);
+/* Look the session up, with the lock held. */
+void job_session_look(const struct route *r, struct job *j);
+/* Return the tokens of the unseen part that <s> is expected to hold: as its session had, or half of
+ * them if no session tells. All visible pages match there. */
+uint64_t job_unseen_held(const struct job *j, const struct server *s);
+/* Return the seconds that a new session will wait there for those that come back. */
+double job_promised_s(const struct route *r, const struct job *j, const struct server *s);
 
 /* candidates.c, under the route's lock: read the load string; set the candidates. */
 void job_take_load(struct route *r, struct job *j, struct settling *st);

@@ -1,7 +1,7 @@
 /* kept_marks.c - a direct-mapped table; each place has a lock that is only tried. */
 #include <stdatomic.h>
 
-#include "agent/base/mem.h"
+#include "agent/base/lines.h"
 #include "agent/route/kept_marks_in.h"
 
 struct kept {
@@ -12,40 +12,30 @@ struct kept {
 };
 
 struct kept_marks {
-	struct kept *at;
-	void *memory;
-	size_t mask;			/* places - 1 */
+	struct lines places;		/* struct kept */
 };
 
 struct kept_marks *kept_marks_new(size_t bytes)
 {
 	struct kept_marks *k = mem_alloc(sizeof(*k));
-	size_t n = 1;
 
-	if (k == NULL)
-		return NULL;
-	while (n * 2 * sizeof(struct kept) <= bytes)
-		n *= 2;
-	if ((k->memory = mem_calloc(n + 1, sizeof(struct kept))) == NULL) {
-		mem_free(k);
-		return NULL;
-	}
-	k->at = (struct kept *)(((uintptr_t)k->memory + 63) & ~(uintptr_t)63);
-	k->mask = n - 1;
-	return k;
+	if (k == NULL || lines_alloc(&k->places, bytes, sizeof(struct kept)))
+		return k;
+	mem_free(k);
+	return NULL;
 }
 
 void kept_marks_free(struct kept_marks *k)
 {
 	if (k == NULL)
 		return;
-	mem_free(k->memory);
+	lines_free(&k->places);
 	mem_free(k);
 }
 
 static struct kept *place_of(const struct kept_marks *k, uint64_t hash)
 {
-	return &k->at[(hash ^ hash >> 32) & k->mask];
+	return &((struct kept *)k->places.at)[(hash ^ hash >> 32) & k->places.mask];
 }
 
 void kept_marks_prefetch(const struct kept_marks *k, uint64_t hash)

@@ -55,14 +55,14 @@ static struct server *went_to(
 	if (open_of(e)->owner == NULL)
 		return pool_find(e->server->pool, f->server, SIZE_MAX);
 	if ((s = server_met(r, e->server->pool, f->server, SIZE_MAX)) != NULL)
-		s->told = now;
+		server_told(s, now);
 	return s;
 }
 
 /* ---- what a fact says about a server ------------------------------------------------------- */
 
 /* <ours>: a request that this agent decided; the others are in counters of their own agents. */
-static void judge_server(
+void judge_server(
     struct route *r, server_id id, enum verdict v, bool ours, msec sent, msec now)
 {
 	struct server *s = id != SERVER_NONE ? r->fleet.by_id[id] : NULL;
@@ -423,6 +423,8 @@ void learn_locked(
 
 	if (!out->theirs)
 		count_fact(r, uid, e, f, now);
+	if (r->splits && uid != 0)
+		prefill_fact(r, uid, e, f, out, now);
 	if (e != NULL)
 		learn_open(r, e, f, out, now);
 	else if (r->sharing == NULL || share_unopened(r, uid, f, out, now))
@@ -460,6 +462,10 @@ static enum orca_result learn_load(struct route *r, const struct fact *f,
 
 void learn_settle(struct route *r, struct outcome *out, msec now)
 {
+	if (out->prefill_claim != 0 && out->prefill_confirm)
+		index_confirm(r->index, out->prefill_claim, now);
+	else if (out->prefill_claim != 0)
+		index_cancel(r->index, out->prefill_claim);
 	if (out->claim != 0 && !out->confirm)
 		index_cancel(r->index, out->claim);
 	else if (out->claim != 0 && out->moved_to != SERVER_NONE)
@@ -559,6 +565,7 @@ static void close_aged(struct route *r, struct settling *st, msec now)
 static bool is_silent(const struct route *r, const struct server *s, const struct slot *sl)
 {
 	return sl->n_open > 0 && sl->process != PROCESS_OF_SIBLINGS &&
+	    sl->process != PROCESS_OF_PREFILLS &&
 	    s->pool->loaded - sl->heard >= r->opts.ledger_max_silence_ms;
 }
 
@@ -588,47 +595,8 @@ static bool close_silent(struct route *r, struct settling *st, msec now)
 	return false;
 }
 
-static msec later(msec a, msec b)
-{
-	return a > b ? a : b;
-}
-
-/* Tell if a server has left HAProxy's configuration: load strings and stats rows of its pool kept
- * coming and have not named it for long. */
-static bool is_gone(const struct route *r, const struct server *s)
-{
-	msec heard = later(s->pool->loaded, s->pool->watched), named = later(s->seen, s->watch.seen);
-
-	named = later(named, s->told);
-	return heard - named >= r->opts.server_max_age_ms && s->n_open == 0;
-}
-
-static struct server *find_gone(const struct route *r)
-{
-	for (size_t i = 0; i < r->fleet.n_pools; i++) {
-		const struct pool *p = r->fleet.pools[i];
-
-		for (size_t k = 0; k < p->n_servers; k++) {
-			if (is_gone(r, p->servers[k]))
-				return p->servers[k];
-		}
-	}
-	return NULL;
-}
-
-/* Remove one such server. Nothing of it is open, so no commit for it is under way. If a load string
- * names it again, it is a new server. */
-static void sweep_servers(struct route *r)
-{
-	struct server *s;
-
-	if ((s = find_gone(r)) == NULL)
-		return;
-	pool_server_gone(s->pool, s->id);
-	fleet_drop(&r->fleet, s);
-}
-
 #define SWEEP_EVERY_MS	1000
+#define SESSIONS_A_TICK	512u
 
 void route_tick(struct route *r, msec now)
 {
@@ -641,10 +609,11 @@ void route_tick(struct route *r, msec now)
 	pthread_mutex_lock(&r->lock);
 	r->ticked = now;
 	close_aged(r, &st, now);
+	sessions_age(r->sessions, SESSIONS_A_TICK, now);
 	sweep = now - r->swept >= SWEEP_EVERY_MS && !close_silent(r, &st, now);
 	if (sweep) {
 		r->swept = now;
-		sweep_servers(r);
+		servers_sweep(r);
 		room_reported(r);
 	}
 	room_sweep(r, now);

@@ -30,6 +30,15 @@ static void close_unnamed(struct route *r, struct server *s, struct settling *st
 			close_beyond(r, s->slots[k], watch_sum(&s->watch, now).load, st, now);
 }
 
+/* Rows of a socket of level user have none, and say nothing about it. */
+static void note_address(struct server *s, struct span address)
+{
+	if (!host_port_is(address))
+		return;
+	memcpy(s->address, address.p, address.n);
+	s->address[address.n] = '\0';
+}
+
 static void show_rows(struct server *s, msec now)
 {
 	struct watch_sum w = watch_sum(&s->watch, now);
@@ -54,6 +63,7 @@ void route_observe_server(
 		p->watched = now;
 		p->next_row = s == p->servers[p->next_row % p->n_servers] ? (p->next_row + 1) % p->n_servers : 0;
 		watch_row(&s->watch, hash_mix_span(&r->key, 12, process), row, now, until);
+		note_address(s, row->address);
 		attached_row(r, p, s, row, now);
 		if (p->loaded == 0)
 			show_rows(s, now);

@@ -38,6 +38,11 @@
 	    "a server of the pool is missing from the argument load", \
 	    "the agent never chooses that server", \
 	    "replace the line set-var-fmt(txn.load) by what load.sh prints") \
+	X(PREFILL_UNKNOWN, "prefill_unknown", 50, 1, "prefill", "", "", \
+	    "no server of the prefill pool has a known address", \
+	    "every prompt is computed where its answer is generated", \
+	    "list a stats socket of level operator in stats_feed.sockets; its backend needs the name " \
+	  "in pools.prefill, and servers with numeric or resolved addresses") \
 	X(ENGINE_UNNAMED, "engine_unnamed", 0, 1, "server", "", "", \
 	    "engines names a server that HAProxy does not have in that pool", \
 	    "the metrics of that engine are not used", \

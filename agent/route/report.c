@@ -21,6 +21,7 @@ void route_stats(struct route *r, struct route_stats *s)
 
 	pthread_mutex_lock(&r->lock);
 	*s = r->stats;
+	sessions_stats(r->sessions, &s->sessions);
 	s->open = r->ledger.n;
 	s->pools_refused = r->fleet.pools_refused;
 	s->servers_refused = r->fleet.servers_refused;
@@ -155,6 +156,9 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.requests = p->requests, .pressure = p->pressure.wait, .wait = &p->wait,
 			.mode = pool_mode_text(p->opts->mode), .choices = p->route->choices, .dearer = p->route->dearer,
 			.regret_s = p->route->regret_s,
+			.prefill = p->opts->prefill, .splits = p->route->splits,
+			.split_failures = p->route->split_failures,
+			.transfer_factor = transfer_factor(&p->transfer),
 		};
 
 		fn(arg, &v);

@@ -41,6 +41,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .session = q->session, .load = q->load,
 		.no_compare = q->no_compare, .previous = SERVER_NONE, .to = SERVER_NONE,
+		.prefill.previous = SERVER_NONE,
 	};
 	request_start(&j->rq, &r->requests, &s->rq, m, now);
 }
@@ -75,31 +76,38 @@ static index_claim take_entry_back(struct route *r, struct job *j)
  * sends everything twice if the filter is declared in both frontend and backend. */
 static void take_back(struct route *r, struct job *j)
 {
-	index_claim claim;
+	index_claim claim, there;
 
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
 	j->isolated = job_is_isolated(j);
 	claim = take_entry_back(r, j);
+	there = prefill_take_back(r, j);
 	pthread_mutex_unlock(&r->lock);
 	if (claim != 0)
 		index_cancel(r->index, claim);
+	if (there != 0)
+		index_cancel(r->index, there);
 }
 
 static void ledger_room(struct route *r, struct job *j, struct settling *st)
 {
-	struct ledger_entry *e;
+	size_t most = j->opts->ledger_max_entries;
+	bool first = true;
 
-	if (r->ledger.n == 0 || r->ledger.n < j->opts->ledger_max_entries)
-		return;
-	e = list_entry(r->ledger.by_age.next, struct ledger_entry, by_age);
-	close_unheard(r, e, st, j->rq.now);
-	r->stats.closed_by_room++;
+	/* those above it were opened for prompts that two servers have */
+	while (r->ledger.n > 0 && r->ledger.n >= most && (first || !settling_full(st))) {
+		close_unheard(r, list_entry(r->ledger.by_age.next, struct ledger_entry, by_age), st,
+		    j->rq.now);
+		r->stats.closed_by_room++;
+		first = false;
+	}
 }
 
-static void ledger_enter(struct route *r, struct job *j, struct server *s, uint64_t cached,
-			 uint64_t turn_before)
+static void ledger_enter(struct route *r, struct job *j, struct server *s,
+    const struct candidate *c, uint64_t turn_before)
 {
+	uint64_t cached = c->cached;
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
 	struct slot *sl = server_slot(s, j->rq.process, j->rq.now);
 	uint64_t tokens = job_sure_tokens(j);
@@ -114,6 +122,10 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 	struct ledger_entry *e;
 	struct open_request *o;
 
+	if (c->split) {
+		nominal_s = seen_s = 0;
+		work = (struct work){ .elsewhere = true };
+	}
 	if (sl == NULL ||
 	    (e = ledger_open(
 		 &r->ledger, j->rq.uid, s, sl, &work, tokens, j->common_tokens, j->rq.now)) == NULL)
@@ -126,6 +138,11 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s, uint6
 		o->lesson.agree = j->rq.agree;
 		o->lesson.exact = j->rq.tokens < UINT32_MAX ? (uint32_t)j->rq.tokens : 0;
 		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
+	}
+	if (j->turn.key != 0) {
+		o->session = j->turn.key;
+		sessions_sent(r->sessions, &j->turn, s->id, j->previous != SERVER_NONE,
+		    work.s < 1000 ? (uint32_t)(work.s * 1e6) : 1000000000, j->rq.now);
 	}
 	o->lesson.end = j->end;
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
@@ -187,6 +204,7 @@ static void note_pressure(struct job *j)
 {
 	const struct candidate *c = j->scratch->candidates;
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
+	const struct candidate *chosen = &c[j->choice.first];
 	double wait = 0, n = (double)j->n_candidates;
 	size_t waiting = 0;
 
@@ -195,8 +213,8 @@ static void note_pressure(struct job *j)
 		waiting += c[i].backlog_s > 0;
 	}
 	pool_press(j->pool_seen, wait / n, (double)waiting / n,
-		   c[j->choice.first].slowness *
-		   policy_prefill_s(po, job_sure_tokens(j), c[j->choice.first].cached));
+		   chosen->split ? j->pool_seen->mean_work_s
+		   : chosen->slowness * policy_prefill_s(po, job_sure_tokens(j), chosen->cached));
 }
 
 /* Called before the request is among those that wait there. */
@@ -269,13 +287,16 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
 		return;
 	j->to = s->id;
-	note_capacity(r, j, s, index_depth(j, s->id));
+	if (!c->split)		/* its first token says nothing about the cache of <s> */
+		note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
 	note_grown(r, j, s);
 	job_note_asked(r, j, s);
 	onway_sent(r, j->rq.uid, &j->scratch->marks, s,
 	    j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0, j->rq.now);
-	ledger_enter(r, j, s, c->cached, turn_before);
+	ledger_enter(r, j, s, c, turn_before);
+	if (c->split && j->pool_opts->mode == MODE_ON)
+		prefill_enter(r, j, c);
 }
 
 /* Record by how much the choice is above the least cost, by our own estimate, and what other rules
@@ -308,6 +329,9 @@ static void choose_server(struct route *r, struct job *j, struct settling *st)
 
 	/* another request of this uid may have come in at the same time */
 	settling_add(st, take_entry_back(r, j), false);
+	settling_add(st, prefill_take_back(r, j), false);
+	prefill_offer(r, j);
+	job_session_look(r, j);
 	job_candidates(r, j);
 	job_share(r, j);
 	j->step = j->pool_seen->step;
@@ -354,6 +378,7 @@ static void answer_servers(struct route *r, struct job *j, struct route_answer *
 	copy_name(j->scratch->server, r->fleet.by_id[c[j->choice.first].id], &a->server);
 	if (j->choice.second >= 0)
 		copy_name(j->scratch->alt, r->fleet.by_id[c[j->choice.second].id], &a->alt);
+	a->prefill = span_str(j->prefill.split ? j->scratch->prefill_address : "");
 	a->pages = c[j->choice.first].depth;
 	a->rank = c[j->choice.first].rank;
 	a->wait_ms = j->expected_s >= 0 ? (int64_t)(j->expected_s * 1000 + 0.5) : -1;
@@ -398,7 +423,7 @@ static void hide_choice(struct job *j, struct route_answer *a)
 	j->would.pages = a->pages;
 	if (j->pool_opts->mode == MODE_ON || j->choice.first < 0)
 		return;
-	a->server = a->alt = (struct span){ 0 };
+	a->server = a->alt = a->prefill = (struct span){ 0 };
 	a->why = WHY_SHADOW;
 	a->hit = a->pages = 0;
 	a->hit_tokens = 0;
@@ -473,6 +498,7 @@ static void match_prompt(struct route *r, struct job *j)
 	job_describe(r, j, policy_wants_body(po->rule) || compare_wants_body(compared(j)));
 	j->described = true;
 	job_ends(r, j);
+	job_session(r, j);
 	job_match_events(r, j);
 	if (p == NULL)
 		return;
@@ -516,6 +542,7 @@ static void tell_choice(struct route *r, struct job *j)
 {
 	struct index_place end = { 0, 0 };
 
+	prefill_tell(r, j);
 	if (j->choice.first >= 0)
 		remember_sent(j, j->scratch->candidates[j->choice.first].id);
 	if (j->choice.first >= 0 && j->rq.n_pages > 0 && j->to != SERVER_NONE)

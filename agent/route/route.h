@@ -17,6 +17,7 @@
 #include "agent/prompt/turns.h"
 #include "agent/prompt/prompt.h"
 #include "agent/fleet/names.h"
+#include "agent/fleet/sessions.h"
 #include "agent/fleet/wait.h"
 #include "agent/request/model.h"
 #include "agent/request/space.h"
@@ -49,6 +50,7 @@ struct pool_opts {
 	msec eviction_interval_ms;	/* how often that is enforced; default 0: always */
 	enum pool_mode mode;
 	uint8_t compare[COMPARE_MAX];	/* rules, each + 1; 0 ends them */
+	char prefill[POOL_NAME_MAX + 1];	/* pool whose servers may compute its prompts; "": none */
 	struct policy_opts policy;
 };
 
@@ -59,6 +61,7 @@ struct route_opts {
 	struct turns_opts turns;
 	/* segment cache, once a model has a tokenizer; 0: none; default 64 MiB */
 	size_t segcache_max_bytes;
+	size_t sessions_max_bytes;	/* fleet/sessions.h; below SESSIONS_LEAST: none; default 8 MiB */
 	size_t events_max_bytes;	/* blocks that engines report; 0: none; default 0 */
 	size_t slices_max_bytes;	/* all bodies that wait for more slices; default 64 MiB */
 	msec slices_max_age_ms;		/* default 5000 */
@@ -142,6 +145,8 @@ struct route_request {
 
 struct route_answer {
 	struct span server, alt;	/* "" if not set; in the scratch until its next use */
+	/* host:port of the server of another pool that is to compute the prompt for <server>; "": none */
+	struct span prefill;
 	enum why why;
 	uint32_t hit;			/* permille of the prompt expected in the cache of <server> */
 	uint32_t pages, prompt_pages;	/* matched at <server>; in the visible prompt */
@@ -284,6 +289,7 @@ struct route_stats {
 	struct index_stats index;
 	struct heads_stats heads;
 	struct turns_stats turns;
+	struct sessions_stats sessions;
 	struct segcache_stats segments;
 };
 
@@ -345,6 +351,10 @@ struct route_pool_view {
 	uint64_t choices;	/* among candidates; each slice makes one */
 	uint64_t dearer;	/* choices of a server that did not have the least cost */
 	double regret_s;	/* extra cost of these, by our own estimate */
+	const char *prefill;	/* pool that computes prompts for it; "": none. Then also: */
+	uint64_t splits;	/* prompts that it computed */
+	uint64_t split_failures;	/* of these, requests that failed as if by it */
+	double transfer_factor;	/* as learned; 1: as configured */
 };
 
 /* Call back once for each. A lock is held: be quick, and call no route_... function from within. */

@@ -44,6 +44,10 @@ struct open_request {
 	struct lesson lesson;
 	/* of its first token, in seconds: fleet/wait.h; negative, 0: unknown */
 	float estimate_s, expected_s;
+	/* pool for which a server of another one computes it, NULL: none. Then the two above are the
+	 * seconds to compute (0: they teach nothing) and to transfer it */
+	struct pool *decoded_in;
+	uint64_t session;	/* key of struct session_turn; 0: none */
 };
 
 static inline struct open_request *open_of(struct ledger_entry *e)
@@ -79,6 +83,7 @@ struct pool_route {
 	bool imbalanced;
 	uint64_t imbalance_transitions;
 	uint64_t choices, dearer;	/* see struct route_pool_view */
+	uint64_t splits, split_failures;	/* the same */
 	double regret_s;
 };
 
@@ -109,6 +114,7 @@ struct route {
 	struct ledger ledger;		/* of struct open_request */
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct answer_size answer_size;
+	struct sessions *sessions;	/* NULL: none are known */
 	struct grown_table *grown;	/* NULL: no memory, and no answer is predicted */
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
@@ -121,6 +127,7 @@ struct route {
 	uint64_t clearing[SERVERS_MAX / 64];	/* bit per server: its engine has cleared its cache */
 	struct problems problems;	/* except <plain>, an atomic */
 	bool feedless;			/* no log line is expected */
+	bool splits;			/* a prompt was ever computed for another pool */
 	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name; 0: free */
 	uint64_t models_asked;		/* bit i: requests named opts.models[i] */
 	struct route_stats stats;
@@ -138,6 +145,7 @@ struct route_scratch {
 	struct candidate candidates[SERVERS_MAX];
 	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
 	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
+	char prefill[SERVER_NAME_MAX + 1], prefill_address[HOST_PORT_MAX + 1];
 	struct compare_scratch compare;
 	struct decision decision;
 	uint64_t *chain;		/* share_put.c; NULL: not needed so far */
@@ -146,7 +154,8 @@ struct route_scratch {
 };
 
 /* Claims to tell the index of once the lock is released: at most so many for one call. The last
- * places are for the entry that must make room, and for another one of the same uid. */
+ * places are for the entry that must make room, and for another one of the same uid, each with that
+ * of a prefill server. */
 #define SETTLE_MAX	64
 
 struct settling {
@@ -163,7 +172,7 @@ static inline void settling_init(struct settling *st)
 
 static inline bool settling_full(const struct settling *st)
 {
-	return st->n >= SETTLE_MAX - 2 || st->n_unheard >= SETTLE_MAX - 2;
+	return st->n >= SETTLE_MAX - 6 || st->n_unheard >= SETTLE_MAX - 6;
 }
 
 /* There must be room. Does nothing if <claim> is 0. */
@@ -183,11 +192,23 @@ static inline uint64_t entry_close(
 {
 	if (open_of(e)->owner != NULL)
 		sibling_closed(r->sharing, open_of(e));
+	if (open_of(e)->session != 0) {
+		const struct session_end end = {
+			.at = confirm && e->server != e->server->pool->nowhere ? e->server->id : SERVER_NONE,
+		};
+
+		sessions_ended(r->sessions, open_of(e)->session, &end, now);
+	}
 	return ledger_close(&r->ledger, e, confirm, now);
 }
 
+/* prefill.c: return the uid of the entry at the server that computes the prompt of <uid>; find it,
+ * or NULL. */
+uint64_t prefill_uid(const struct route *r, uint64_t uid);
+struct ledger_entry *prefill_entry(const struct route *r, uint64_t uid);
+
 /* Close an entry whose end was not reported. It counts as served, unless its server is unknown. */
-static inline void close_unheard(
+static inline void close_unheard_one(
     struct route *r, struct ledger_entry *e, struct settling *st, msec now)
 {
 	bool somewhere = e->server != e->server->pool->nowhere;
@@ -195,6 +216,17 @@ static inline void close_unheard(
 	if (r->sharing != NULL)
 		share_unheard(r, e, somewhere, st);
 	settling_add(st, entry_close(r, e, somewhere, now), somewhere);
+}
+
+/* The same, with the entry at the server that computes its prompt. */
+static inline void close_unheard(
+    struct route *r, struct ledger_entry *e, struct settling *st, msec now)
+{
+	struct ledger_entry *there = prefill_entry(r, e->uid);
+
+	if (there != NULL)
+		close_unheard_one(r, there, st, now);
+	close_unheard_one(r, e, st, now);
 }
 
 /* Close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has room: its
@@ -225,6 +257,24 @@ struct server *server_met(struct route *r, struct pool *p, struct span name, siz
 uint64_t adapter_hash(const struct route *r, struct span name);
 
 #define LOAD_HOLDS_MS	3000	/* a load told in passing; an idle engine tells none */
+
+/* left.c: return when HAProxy named <s> last, to this agent or another; 0: unknown. */
+msec server_named_at(const struct server *s);
+/* Tell if a server of <p> has left HAProxy's configuration: load strings and stats rows of its pool
+ * kept coming, and none since <named> was of that server. */
+bool server_would_leave(const struct route *r, const struct pool *p, msec named);
+/* Remove one such server. Nothing of it is open, so no commit for it is under way. If a load string
+ * names it again, it is a new server. */
+void servers_sweep(struct route *r);
+
+/* Note that HAProxy named <s> to another agent. */
+static inline void server_told(struct server *s, msec named)
+{
+	if (named > s->told)
+		s->told = named;
+	if (named > s->pool->told)
+		s->pool->told = named;
+}
 
 /* observe.c: store the load that the engine of <s> had at <at>. Returns false if a later one is
  * known. */

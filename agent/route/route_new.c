@@ -81,6 +81,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->marks = marks_table_new();
 	r->shared = shared_table_new();
 	r->grown = grown_table_new();
+	r->sessions = sessions_new(o->sessions_max_bytes);
 	if (make_parts(r, o, seed) < 0) {
 		route_free(r);
 		return NULL;
@@ -98,6 +99,7 @@ void route_free(struct route *r)
 	marks_table_free(r->marks);
 	shared_table_free(r->shared);
 	grown_table_free(r->grown);
+	sessions_free(r->sessions);
 	ledger_fini(&r->ledger);
 	problems_fini(&r->problems);
 	pools_free(r);
@@ -124,6 +126,7 @@ static int swap_options(struct route *r, struct route_opts *next)
 	next->index = old.index;
 	next->heads = old.heads;
 	next->turns = old.turns;
+	next->sessions_max_bytes = old.sessions_max_bytes;
 	next->segcache_max_bytes = old.segcache_max_bytes;
 	next->decisions_keep = old.decisions_keep;
 	next->share = old.share;

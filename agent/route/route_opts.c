@@ -20,6 +20,7 @@ void route_defaults(struct route_opts *o)
 	heads_defaults(&o->heads);
 	turns_defaults(&o->turns);
 	o->segcache_max_bytes = 64u << 20;
+	o->sessions_max_bytes = 8u << 20;
 	o->slices_max_bytes = 64u << 20;
 	o->slices_max_age_ms = 1000;
 	o->ledger_max_entries = 65536;
@@ -36,7 +37,7 @@ void route_defaults(struct route_opts *o)
 
 /* An entry of the ledger, its place in a table that is at most half empty, and the part of
  * malloc(). */
-#define OPEN_BYTES	384
+#define OPEN_BYTES	400
 
 _Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES,
     "route_budget() counts too little");
@@ -95,6 +96,7 @@ uint64_t route_budget(const struct route_opts *o)
 {
 	return all_rules_max(o) + tokenizers(o) + (uint64_t)o->index.max_bytes +
 	    sources_budget(o) + o->heads.max_bytes + o->turns.max_bytes + o->slices_max_bytes +
+	    o->sessions_max_bytes +
 	    o->segcache_max_bytes +
 	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +

@@ -137,8 +137,6 @@ bool route_share_gone(struct route *r, share_agent agent, msec now)
 		close_unheard(r, &o->e, &st, now);
 		count_add_any(&sh->n.closed_by_lease, 1);
 	}
-	if (!more)
-		share_forget_learned(r, agent);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, now);
 	pthread_rwlock_unlock(&r->opts_lock);

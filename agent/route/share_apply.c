@@ -15,6 +15,7 @@
 
 #define WORK_MOST_S	3600.0		/* of one request; more is no estimate */
 #define TOKENS_MOST	((uint64_t)1 << 32)
+#define COMPARED_MS		60000	/* older sums and ends are of another tree than today's */
 #define CLEARED_ALIKE_MS	2000	/* two agents hear of the same event */
 
 /* ---- PLACED --------------------------------------------------------------------------------- */
@@ -24,16 +25,16 @@ static double bounded(double v, double most)
 	return v > 0 ? v < most ? v : most : 0;		/* not a number: 0 */
 }
 
-/* Find or add the server; the nowhere of its pool if <at> names none. Returns NULL if there is no
- * room. */
-struct server *share_server(struct route *r, const struct share_server *at, msec now)
+/* Find or add the server that a sibling has chosen; the nowhere of its pool if <at> names none.
+ * Returns NULL if there is no room. */
+static struct server *server_chosen(struct route *r, const struct share_server *at, msec now)
 {
 	struct pool *p = pool_met(r, at->pool);
 	struct server *s = p == NULL ? NULL :
 	    at->server.n == 0 ? fleet_nowhere(&r->fleet, p) : server_met(r, p, at->server, SIZE_MAX);
 
 	if (s != NULL)
-		s->told = now;
+		server_told(s, now);
 	return s;
 }
 
@@ -80,6 +81,12 @@ static void make_room(struct route *r, struct settling *st, msec now)
 	r->stats.closed_by_room++;
 }
 
+/* Tell if a server of another pool computes the prompt: every other one has a token to compute. */
+static bool is_elsewhere(const struct share_placed *p)
+{
+	return bounded(p->nominal_s, WORK_MOST_S) <= 0 && p->work_tokens == 0;
+}
+
 static struct work work_of(const struct share_placed *p, const struct server *s, msec now)
 {
 	double slowness = server_slowness(s, s->pool->step, now);
@@ -91,6 +98,7 @@ static struct work work_of(const struct share_placed *p, const struct server *s,
 		.unseen_s = bounded(p->unseen_s, nominal_s) * slowness,
 		.tokens = at_most(p->work_tokens, TOKENS_MOST),
 		.uncertain = p->uncertain,
+		.elsewhere = is_elsewhere(p),
 	};
 }
 
@@ -121,7 +129,8 @@ static void note_prompt(struct route *r, struct server *s, const struct share_pl
 
 	if (w->n == 0 || page_tokens == 0)
 		return;
-	if (r->marks != NULL && s != s->pool->nowhere)
+	/* the first token of a prompt that another server computes tells nothing of this cache */
+	if (r->marks != NULL && s != s->pool->nowhere && !is_elsewhere(p))
 		capacity_sent(&s->capacity, r->marks, &sent, now);
 	if (r->shared != NULL && p->branched > 0)
 		shared_branch(r->shared, m, (uint32_t)at_most(p->branched, w->n), now);
@@ -144,6 +153,7 @@ static struct ledger_entry *open_entry(struct route *r, struct sibling *by, stru
 	o = open_of(e);
 	o->part = share_part(r->sharing, p->space.h[0]);
 	o->placed_as = placed_as(r, p);
+	r->splits |= work.elsewhere;
 	o->turn_before = s->last_pick;
 	o->turn = s->last_pick = ++s->pool->picks;
 	note_lesson(&o->lesson, p);
@@ -164,7 +174,7 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 		count_add_any(&sh->n.repeated, 1);
 		return SERVER_NONE;
 	}
-	if (by == NULL || (s = share_server(r, &p->at, now)) == NULL) {
+	if (by == NULL || (s = server_chosen(r, &p->at, now)) == NULL) {
 		count_add_any(&sh->n.refused, 1);
 		return SERVER_NONE;
 	}
@@ -333,7 +343,7 @@ static void apply_taken_back(
 /* A sibling knows that the engine's cache was empty then. */
 static void note_cleared(struct route *r, const struct share_server *at, msec ago, msec now)
 {
-	server_id id = ago >= 0 && ago < now ? sync_server(r, at, now) : SERVER_NONE;
+	server_id id = ago >= 0 && ago < now ? sync_known(r, at) : SERVER_NONE;
 	struct server *s;
 
 	if (id == SERVER_NONE)
@@ -374,11 +384,15 @@ void route_share_apply(struct route *r, share_agent from, const struct share_ent
 		share_take_learned(r, from, &e->u.server, now);
 		break;
 	case SHARE_DIGEST:
+		if (e->age_ms > COMPARED_MS)
+			sync_apply_old(r, &e->u.digest, now);
+		else
+			sync_apply_digest(r, from, &e->u.digest, now);
 		note_cleared(r, &e->u.digest.at, e->u.digest.cleared_ago_ms, now);
-		sync_apply_digest(r, from, &e->u.digest, now);
 		break;
 	case SHARE_ENDS:
-		sync_apply_ends(r, from, &e->u.ends, now);
+		if (e->age_ms <= COMPARED_MS)
+			sync_apply_ends(r, from, &e->u.ends, now);
 		break;
 	case SHARE_WANT:
 		sync_apply_want(r, from, &e->u.want, now);

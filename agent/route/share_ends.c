@@ -246,7 +246,7 @@ void sync_apply_ends(struct route *r, share_agent from, const struct share_ends 
 {
 	struct sharing *sh = r->sharing;
 	struct sync *y = sh->sync;
-	server_id id = sync_server(r, &e->at, now);
+	server_id id = sync_known(r, &e->at);
 	uint32_t i = 0;
 
 	if (id == SERVER_NONE || e->part >= SPACE_PARTS)
@@ -341,7 +341,7 @@ void sync_apply_want(struct route *r, share_agent from, const struct share_want 
 {
 	struct sharing *sh = r->sharing;
 	struct sync *y = sh->sync;
-	server_id id = sync_server(r, &w->at, now);
+	server_id id = sync_known(r, &w->at);
 
 	for (uint32_t i = 0; id != SERVER_NONE && i + 1 < w->n; i += 2) {
 		struct sought x = {
@@ -437,7 +437,7 @@ void sync_apply_held(struct route *r, const struct share_held *h, msec now)
 {
 	struct sharing *sh = r->sharing;
 	struct held_use use = { h->hits, h->priority, h->unused_ms > 0 ? h->unused_ms : 0 };
-	server_id id = sync_server(r, &h->at, now);
+	server_id id = sync_known(r, &h->at);
 	struct index_place end;
 	enum index_held got;
 	struct whole w;

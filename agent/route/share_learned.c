@@ -2,11 +2,13 @@
  *
  * Rates are taken if there is no evidence here. Of the sizes of a cache that agents have inferred,
  * each agent tells its own and all use the largest, so that all evict at the same place. A sibling
- * may take its size back; that of one that is gone, or silent about it, is forgotten. */
+ * may take its size back. That of one that is silent about it is forgotten, but not before an agent
+ * that restarts has told it again: trees that shrink lose what they held. */
 #include "agent/route/share_sync_in.h"
 
 #define LOOK_MS		1000
 #define REPEAT_MS	60000
+#define SILENT_MS	140000		/* 2 repetitions did not come: the next largest size counts */
 #define FORGET_MS	200000		/* 3 repetitions */
 #define TOLD_A_LOOK	8u
 
@@ -19,7 +21,7 @@ void share_put_learned(struct route *r, server_id id, msec every, msec now)
 	struct server_names n;
 	struct server *s;
 
-	if (!sync_names(r, id, &n))
+	if (!sync_names(r, id, &n) || n.left)
 		return;
 	pthread_mutex_lock(&r->lock);
 	s = r->fleet.by_id[id];
@@ -33,6 +35,7 @@ void share_put_learned(struct route *r, server_id id, msec every, msec now)
 	e.u.server.at = names_at(&n);
 	e.u.server.slowness_first = rate.first;
 	e.u.server.slowness_headers = rate.headers;
+	e.u.server.named_ago_ms = names_ago(&n, now);
 	if (rate.first != 0 || rate.headers != 0 || e.u.server.capacity_tokens != 0)
 		sync_put(r, n.hash, &e, 32);
 }
@@ -44,6 +47,8 @@ static bool look_at_learned(struct route *r, struct server *s, msec now)
 		s->inferred_there = 0;
 		room_inferred(r, s);
 	}
+	if (server_would_leave(r, s->pool, server_named_at(s)))
+		return false;
 	return s->inferred_told != s->inferred_here ||
 	    (s->inferred_here != 0 && now - s->learned_told >= REPEAT_MS);
 }
@@ -85,7 +90,7 @@ static void take_capacity(
 {
 	uint64_t size = tokens > 0 ? capacity_bounded(tokens) : 0;
 
-	if (size < s->inferred_there && from != s->inferred_by)
+	if (size < s->inferred_there && from != s->inferred_by && now - s->inferred_at < SILENT_MS)
 		return;
 	s->inferred_there = size;
 	s->inferred_by = from;
@@ -97,7 +102,7 @@ static void take_capacity(
 
 void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now)
 {
-	server_id id = sync_server(r, &l->at, now);
+	server_id id = sync_server(r, &l->at, l->named_ago_ms, now);
 	struct server *s;
 
 	if (id == SERVER_NONE)
@@ -110,16 +115,4 @@ void share_take_learned(struct route *r, share_agent from, const struct share_le
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
-}
-
-void share_forget_learned(struct route *r, share_agent agent)
-{
-	for (unsigned id = 0; id < SERVERS_MAX; id++) {
-		struct server *s = r->fleet.by_id[id];
-
-		if (s == NULL || s->inferred_there == 0 || s->inferred_by != agent)
-			continue;
-		s->inferred_there = 0;
-		room_inferred(r, s);
-	}
 }

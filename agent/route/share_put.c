@@ -50,7 +50,9 @@ struct share_space share_space_of(const struct route *r, const struct space_key 
 /* In shadow mode HAProxy chooses, and it is not known yet. */
 static struct span server_chosen(const struct job *j)
 {
-	return span_str(j->pool_opts->mode == MODE_ON ? j->scratch->server : "");
+	const char *chosen = j->sent.server != NULL ? j->sent.server : j->scratch->server;
+
+	return span_str(j->pool_opts->mode == MODE_ON ? chosen : "");
 }
 
 void share_placed(struct route *r, const struct job *j, struct index_place end)

@@ -141,7 +141,8 @@ void sums_range(struct route *r, msec now)
 	uint64_t seen[SERVERS_MAX / 64] = { 0 };
 
 	memset(y->early, 0, sizeof(y->early));
-	memset(y->answer, 0, sizeof(y->answer));
+	memcpy(y->answer, y->named_late, sizeof(y->answer));
+	memset(y->named_late, 0, sizeof(y->named_late));
 	for (unsigned id = 0; id < SERVERS_MAX; id++)
 		y->low[id] = own_low(r, (server_id)id, now);
 	if (y->own_round)
@@ -183,13 +184,13 @@ static void put_sums(struct route *r, server_id id, msec now)
 	struct server_names n;
 	struct share_entry e = { .kind = SHARE_DIGEST };
 
-	if (!sync_names(r, id, &n))
+	if (!sync_names(r, id, &n) || n.left)
 		return;
 	e.u.digest = (struct share_digest){
 		.at = names_at(&n), .sums = y->sums[id], .n = SPACE_PARTS,
 		.quiet_ms = quiet_now(y, now), .cleared_ago_ms = cleared_ago(r, id, now),
 		.oldest_ms = y->low[id] == FROM_START ? -1 : now - y->low[id],
-		.evicted_ago_ms = sums_told_ago(r, id, now),
+		.evicted_ago_ms = sums_told_ago(r, id, now), .named_ago_ms = names_ago(&n, now),
 	};
 	y->answered[id] = now;
 	sync_put(r, n.hash, &e, SPACE_PARTS * 8 + 40);
@@ -203,7 +204,7 @@ static void put_round_end(struct route *r, msec now)
 	struct sharing *sh = r->sharing;
 	struct share_entry e = { .kind = SHARE_DIGEST, .u.digest = {
 		.quiet_ms = quiet_now(sh->sync, now), .cleared_ago_ms = -1, .oldest_ms = -1,
-		.evicted_ago_ms = -1 } };
+		.evicted_ago_ms = -1, .named_ago_ms = -1 } };
 
 	sync_put(r, 0, &e, 32);
 	count_add_any(&sh->n.rounds, 1);
@@ -236,10 +237,25 @@ static void note_round(struct sync *y, msec now)
 		sync_wait_longer(y, now);
 }
 
-static void hear_sums(
-    struct sync *y, share_agent from, server_id id, const struct share_digest *d, msec now)
+/* A sibling that does not get load strings which name a server would forget it. */
+static void compare_named(struct route *r, server_id id, msec named_ago, msec now)
 {
+	struct sync *y = r->sharing->sync;
+	struct server_names n;
+
+	if (named_ago >= 0 && sync_names(r, id, &n) &&
+	    named_ago - names_ago(&n, now) > n.late &&
+	    now - y->answered[id] >= ANSWER_MS)
+		set_bit(y->named_late, id);
+}
+
+static void hear_sums(struct route *r, share_agent from, server_id id,
+    const struct share_digest *d, msec now)
+{
+	struct sync *y = r->sharing->sync;
+
 	sums_horizon(y, id, d->evicted_ago_ms, now);
+	compare_named(r, id, d->named_ago_ms, now);
 	y->heard_from[id] = from;
 	y->heard_at[id] = now;
 }
@@ -249,14 +265,14 @@ void sync_apply_digest(
 {
 	struct sync *y = r->sharing->sync;
 	bool end = d->at.server.n == 0;
-	server_id id = end ? SERVER_NONE : sync_server(r, &d->at, now);
+	server_id id = end ? SERVER_NONE : sync_server(r, &d->at, d->named_ago_ms, now);
 	struct their_sums *t;
 
 	y->next_round = sync_next_round(y, now);
 	if (end)
 		note_round(y, now);
 	else if (id != SERVER_NONE)
-		hear_sums(y, from, id, d, now);
+		hear_sums(r, from, id, d, now);
 	if (y->n_theirs == SUMS_MAX || (!end && (id == SERVER_NONE || d->first_part != 0 ||
 							d->n != SPACE_PARTS)))
 		return;
@@ -268,6 +284,14 @@ void sync_apply_digest(
 	};
 	if (!end)
 		memcpy(t->sums, d->sums, sizeof(t->sums));
+}
+
+void sync_apply_old(struct route *r, const struct share_digest *d, msec now)
+{
+	server_id id = d->at.server.n > 0 ? sync_server(r, &d->at, d->named_ago_ms, now) : SERVER_NONE;
+
+	if (id != SERVER_NONE)
+		sums_horizon(r->sharing->sync, id, d->evicted_ago_ms, now);
 }
 
 static bool is_comparable(const struct sync *y, const struct their_sums *t)
@@ -299,13 +323,16 @@ static bool has_pages(const struct sync *y, server_id id)
 	return false;
 }
 
-/* Tell if <from> has told sums of all servers that hold pages here. The first of them may have been
- * compared by an earlier walk. */
-static bool told_all(const struct sync *y, share_agent from)
+/* Tell if <from> has told sums of all servers that hold pages here and that siblings are told of.
+ * The first of them may have been compared by an earlier walk. */
+static bool told_all(struct route *r, share_agent from)
 {
+	const struct sync *y = r->sharing->sync;
+	struct server_names n;
+
 	for (unsigned id = 0; id < SERVERS_MAX; id++)
 		if ((y->heard_from[id] != from || y->now - y->heard_at[id] > ROUND_MOST_MS) &&
-		    has_pages(y, (server_id)id))
+		    has_pages(y, (server_id)id) && sync_names(r, (server_id)id, &n) && !n.left)
 			return false;
 	return true;
 }
@@ -317,7 +344,7 @@ static void look_for_unknown(struct route *r)
 
 	for (uint32_t i = 0; i < y->n_theirs; i++)
 		if (y->theirs[i].server == SERVER_NONE && is_comparable(y, &y->theirs[i]) &&
-		    !told_all(y, y->theirs[i].from))
+		    !told_all(r, y->theirs[i].from))
 			sync_wanted(r->sharing, RESYNC_SOON);
 }
 

@@ -119,6 +119,7 @@ struct sync {
 	msec cutoff, quiet_ms, low[SERVERS_MAX];
 	/* bit per server: sums of a sibling begin before the horizon; own sums answer them */
 	uint64_t early[SERVERS_MAX / 64], answer[SERVERS_MAX / 64];
+	uint64_t named_late[SERVERS_MAX / 64];	/* bit per server: a sibling must hear that it is named */
 	uint64_t sums[SERVERS_MAX][SPACE_PARTS];
 	uint64_t cells[SERVERS_MAX], cells_next[SERVERS_MAX];	/* bit per part: its ends are asked for */
 	share_agent ends_to[SERVERS_MAX];
@@ -163,17 +164,26 @@ void sync_wait_longer(struct sync *y, msec now);
 
 /* ---- share_names.c ---- */
 
-/* Find or add the server that a sibling names, and copy its id. Returns SERVER_NONE if there is no
- * room. Without the lock. */
-server_id sync_server(struct route *r, const struct share_server *at, msec now);
+/* Find or add the server that a sibling tells of, and note that HAProxy named it <named_ago> before
+ * <now>; -1: unknown, taken as now. Returns its id; SERVER_NONE if there is no room, or if it is
+ * unknown here and has left HAProxy's configuration since. Without the lock. */
+server_id sync_server(
+    struct route *r, const struct share_server *at, msec named_ago, msec now);
+
+/* Return the id of the server that a sibling names, or SERVER_NONE. Without the lock. */
+server_id sync_known(struct route *r, const struct share_server *at);
 
 /* Copy the names of <id>; they are valid as long as <to>. Returns false if there is no such server,
  * or if it has no name. Without the lock. */
 struct server_names {
 	char pool[POOL_NAME_MAX + 1], server[SERVER_NAME_MAX + 1];
 	uint64_t hash;
+	msec named;		/* by HAProxy, to some agent; 0: unknown */
+	msec late;		/* siblings that take it as named so much earlier are told at once */
+	bool left;		/* its configuration since: siblings are not told of it */
 };
 bool sync_names(struct route *r, server_id id, struct server_names *to);
+msec names_ago(const struct server_names *n, msec now);	/* since <named> */
 struct share_server names_at(const struct server_names *n);
 
 /* Put an entry of about <bytes>. */
@@ -197,6 +207,9 @@ bool sums_compare(struct route *r);
 void sync_apply_digest(
     struct route *r, share_agent from, const struct share_digest *d, msec now);
 
+/* Take only the horizon of one that was made long ago: it comes from an old stream. */
+void sync_apply_old(struct route *r, const struct share_digest *d, msec now);
+
 /* ---- share_learned.c: what is learned of a server ---- */
 
 /* Tell siblings, unless it was told less than <every> ago. */
@@ -204,8 +217,6 @@ void share_put_learned(struct route *r, server_id id, msec every, msec now);
 /* Tell what has changed, and all once a minute. */
 void share_tell_learned(struct route *r, msec now);
 void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now);
-/* The lock is held: forget what <agent> inferred. */
-void share_forget_learned(struct route *r, share_agent agent);
 
 /* ---- share_ends.c: ends, and pages of those that siblings lack ---- */
 
@@ -253,10 +264,5 @@ index_claim share_commit(struct route *r, const struct whole *w, const struct sh
 
 /* Remember where they are for the next entry that continues them. */
 void share_enter_pages(struct route *r, const struct whole *w, struct index_place end);
-
-/* ---- share_apply.c ---- */
-
-/* The lock is held. */
-struct server *share_server(struct route *r, const struct share_server *at, msec now);
 
 #endif

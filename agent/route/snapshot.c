@@ -36,7 +36,7 @@ static size_t put_learned(char *to, const struct server *s, msec now)
 	struct rate_kept rate = rate_keep(&s->rate, now);
 	uint32_t v[LEARNED] = {
 		[LEARNED_RATE_FIRST] = rate.first, [LEARNED_RATE_HEADERS] = rate.headers,
-		[LEARNED_CAPACITY] = clamp32(s->inferred),
+		[LEARNED_CAPACITY] = clamp32(s->inferred_here),
 	};
 	size_t n = LEARNED;
 

@@ -19,8 +19,9 @@ void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 	j->expected_s = -1;
 	if (j->step < STEP_END)
 		return;
-	j->estimate_s = waiting(j, s, c) + c->adapter_s + c->kv_s + c->load_s +
-	    c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached);
+	j->estimate_s = c->adapter_s + c->kv_s + c->load_s + (c->split
+	    ? prefill_estimate_s(j, c, waiting(j, s, c))
+	    : waiting(j, s, c) + c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached));
 	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s, j->rq.now);
 }
 

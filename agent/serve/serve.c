@@ -68,6 +68,7 @@ static void put_decision(struct spop_ack *a, const struct route_answer *d, bool 
 	spop_ack_set_int(a, SPOP_SCOPE_TXN, "more", d->more);
 	spop_ack_set_str(a, SPOP_SCOPE_TXN, "why", why, strlen(why));
 	set_name(a, "alt", d->alt, later);
+	set_name(a, "prefill", d->prefill, later);
 	set_known(a, "wait", d->wait_ms >= 0, d->wait_ms, later);
 	set_known(a, "tokens", d->tokens > 0, (int64_t)d->tokens, later);
 	set_known(a, "hit_tokens", chosen, (int64_t)d->hit_tokens, later);

@@ -336,6 +336,7 @@ static void learned_fields(struct share_fields *f, struct share_learned *s)
 	field_number32(f, &s->slowness_first, UINT32_MAX);
 	field_number32(f, &s->slowness_headers, UINT32_MAX);
 	field_number(f, &s->capacity_tokens, SHARE_TOKENS_MAX);
+	field_added(f, &s->named_ago_ms, SHARE_NUMBER_MAX);
 }
 
 static void digest_fields(struct share_fields *f, struct share_digest *d)
@@ -347,6 +348,7 @@ static void digest_fields(struct share_fields *f, struct share_digest *d)
 	field_hashes(f, &d->sums, &d->n, f->in != NULL ? f->reader->list.sums : NULL, SHARE_SUMS_MAX);
 	field_added(f, &d->oldest_ms, SHARE_NUMBER_MAX);
 	field_added(f, &d->evicted_ago_ms, SHARE_NUMBER_MAX);
+	field_added(f, &d->named_ago_ms, SHARE_NUMBER_MAX);
 }
 
 void share_fields(struct share_fields *f, struct share_entry *e)

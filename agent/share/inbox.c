@@ -31,17 +31,6 @@ struct share_inbox {
 	struct numbers numbers[];
 };
 
-const char *share_read_text(enum share_read r)
-{
-	static const char *const texts[] = {
-#define X(name, text) text,
-		SHARE_READ_LIST(X)
-#undef X
-	};
-
-	return texts[r];
-}
-
 struct share_inbox *share_inbox_new(const struct hash_key *key, share_agent self, uint32_t parts)
 {
 	size_t numbers = (size_t)parts * SHARE_SIBLINGS_MAX;
@@ -207,10 +196,17 @@ static enum share_read place_number(
 	return r;
 }
 
+/* -1: unknown. */
+static void make_older(msec *ago, msec age)
+{
+	*ago += *ago >= 0 ? age : 0;
+}
+
 /* Let times that had passed when the batch was made be those that have passed now. It may be hours
  * old: it waited for the store, or this agent reads an old stream. */
 static void add_age(struct share_entry *e, msec age)
 {
+	e->age_ms = age;
 	switch (e->kind) {
 	case SHARE_PLACED:
 		e->u.placed.grown_ago_ms += age;
@@ -222,12 +218,16 @@ static void add_age(struct share_entry *e, msec age)
 		e->u.cleared.ago_ms += age;
 		break;
 	case SHARE_DIGEST:
-		e->u.digest.cleared_ago_ms += e->u.digest.cleared_ago_ms >= 0 ? age : 0;
-		e->u.digest.oldest_ms += e->u.digest.oldest_ms >= 0 ? age : 0;
-		e->u.digest.evicted_ago_ms += e->u.digest.evicted_ago_ms >= 0 ? age : 0;
+		make_older(&e->u.digest.cleared_ago_ms, age);
+		make_older(&e->u.digest.oldest_ms, age);
+		make_older(&e->u.digest.evicted_ago_ms, age);
+		make_older(&e->u.digest.named_ago_ms, age);
+		break;
+	case SHARE_SERVER:
+		make_older(&e->u.server.named_ago_ms, age);
 		break;
 	case SHARE_ENDS:
-		e->u.ends.evicted_ago_ms += e->u.ends.evicted_ago_ms >= 0 ? age : 0;
+		make_older(&e->u.ends.evicted_ago_ms, age);
 		break;
 	default:
 		break;

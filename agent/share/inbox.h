@@ -24,26 +24,19 @@
 #define SHARE_LEASE_MS		3000
 #define SHARE_SIBLINGS_MAX	256u
 
-#define SHARE_READ_LIST(X) \
-	X(SHARE_READ_NEW, "new") \
-	X(SHARE_READ_JOINED, "joined") \
-	X(SHARE_READ_HOLE, "hole") \
-	X(SHARE_READ_LATE, "late") \
-	X(SHARE_READ_REPEATED, "repeated")	/* this and all below: not applied */ \
-	X(SHARE_READ_OWN, "own")		/* we wrote it */ \
-	X(SHARE_READ_STRANGER, "stranger")	/* of a fleet with another key */ \
-	X(SHARE_READ_DAMAGED, "damaged")	/* or of another part */ \
-	X(SHARE_READ_NEWER, "newer")		/* its version is unknown */ \
-	X(SHARE_READ_CROWDED, "crowded")	/* there are SHARE_SIBLINGS_MAX agents */
-
 enum share_read {
-#define X(name, text) name,
-	SHARE_READ_LIST(X)
-#undef X
+	SHARE_READ_NEW,
+	SHARE_READ_JOINED,
+	SHARE_READ_HOLE,
+	SHARE_READ_LATE,
+	SHARE_READ_REPEATED,	/* this and all below: not applied */
+	SHARE_READ_OWN,		/* we wrote it */
+	SHARE_READ_STRANGER,	/* of a fleet with another key */
+	SHARE_READ_DAMAGED,	/* or of another part */
+	SHARE_READ_NEWER,	/* its version is unknown */
+	SHARE_READ_CROWDED,	/* there are SHARE_SIBLINGS_MAX agents */
 	SHARE_READS
 };
-
-const char *share_read_text(enum share_read r);
 
 struct share_inbox;
 

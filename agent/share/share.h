@@ -154,6 +154,7 @@ struct share_learned {
 	struct share_server at;
 	uint32_t slowness_first, slowness_headers;	/* struct rate_kept */
 	uint64_t capacity_tokens;	/* inferred or reported; 0: unknown */
+	msec named_ago_ms;		/* HAProxy named it to some agent; -1: unknown */
 };
 
 struct share_head {
@@ -175,6 +176,7 @@ struct share_digest {
 	/* ends not used since then are left out; and those are evicted, or will be (index/held.h); -1:
 	 * none */
 	msec oldest_ms, evicted_ago_ms;
+	msec named_ago_ms;		/* HAProxy named the server to some agent; -1: unknown */
 };
 
 /* Ends of prefixes that a server holds: chain hash of all pages, and their number. Each end is
@@ -199,6 +201,7 @@ struct share_want {
 
 struct share_entry {
 	enum share_kind kind;
+	msec age_ms;		/* since its batch was made; set by the inbox, not written */
 	union {
 		struct share_placed placed;
 		struct share_fact fact;

@@ -42,7 +42,9 @@ struct sim_job {
 	uint32_t hit;			/* blocks found cached */
 	double expected_s;		/* of its router, to its first token; negative: unknown */
 	uint32_t pages;			/* of its router, which expected them there; 0: unknown */
-	struct sim_job *then;		/* waits for the end of this answer, or NULL */
+	struct sim_job *then, *sibling;	/* the first that waits for this answer; the next that does so */
+	struct sim_job *join;		/* one more that does */
+	uint32_t waits;			/* answers that it waits for */
 	/* private to the engine */
 	struct sim_job *next;
 	double work_s;			/* its prefill, as estimated on arrival */

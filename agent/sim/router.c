@@ -115,7 +115,9 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 		return -1;
 	q.path = span_str(text_path(r->opts.text));
 	q.uid = put_uid(uid, j);
-	q.session = span_of(session, (size_t)snprintf(session, sizeof(session), "c%u", j->q->session));
+	if (!r->opts.no_session)
+		q.session = span_of(
+		    session, (size_t)snprintf(session, sizeof(session), "c%u", j->q->session));
 	q.load = put_load(r, f);
 	put_body(r, &q);
 	start_us = clock_us(f);

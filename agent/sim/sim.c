@@ -71,14 +71,23 @@ static void on_first(void *arg, struct sim_job *j, double now)
 		f->chooser->first(f->chooser->state, f, j, now);
 }
 
+/* <j> waits for one answer less. */
+static void answered(struct sim *f, struct sim_job *j, double now)
+{
+	if (--j->waits == 0)
+		due_add(f->due, j, now + j->q->pause_s);
+}
+
 static void on_done(void *arg, struct sim_job *j, double now)
 {
 	struct sim *f = arg;
 
 	f->conns[j->engine]--;
 	f->n_done++;
-	if (j->then != NULL)
-		due_add(f->due, j->then, now + j->then->q->pause_s);
+	for (struct sim_job *k = j->then; k != NULL; k = k->sibling)
+		answered(f, k, now);
+	if (j->join != NULL)
+		answered(f, j->join, now);
 	if (f->chooser->done != NULL)
 		f->chooser->done(f->chooser->state, f, j, now);
 }
@@ -129,6 +138,21 @@ static int make_engines(struct sim *f)
 	return 0;
 }
 
+static void link_job(struct sim_job **by_number, struct sim_job *j)
+{
+	const struct sim_request *q = j->q;
+
+	if (q->after != SIM_ALONE) {
+		j->sibling = by_number[q->after]->then;
+		by_number[q->after]->then = j;
+		j->waits++;
+	}
+	if (q->join != SIM_ALONE) {
+		j->join = by_number[q->join];
+		j->join->waits++;
+	}
+}
+
 /* Returns -1 if there is no memory. */
 static int link_turns(struct sim *f)
 {
@@ -139,10 +163,8 @@ static int link_turns(struct sim *f)
 		return -1;
 	for (size_t i = 0; i < t->n; i++)
 		by_number[t->r[i].number] = &f->jobs[i];
-	for (size_t i = 0; i < t->n; i++) {
-		if (t->r[i].after != SIM_ALONE)
-			by_number[t->r[i].after]->then = &f->jobs[i];
-	}
+	for (size_t i = 0; i < t->n; i++)
+		link_job(by_number, &f->jobs[i]);
 	mem_free(by_number);
 	return 0;
 }

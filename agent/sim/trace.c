@@ -49,7 +49,7 @@ int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, con
 	*r = (struct sim_request){
 		.at = at, .n_in = n_in, .n_out = n_out, .first = (uint32_t)t->n_ids, .n_ids = (uint32_t)n_ids,
 		.n_full = whole < n_ids ? whole : (uint32_t)n_ids, .session = session, .number = (uint32_t)t->n++,
-		.after = SIM_ALONE,
+		.after = SIM_ALONE, .join = SIM_ALONE,
 	};
 	r->max_hit = (n_in - 1) / t->block < r->n_full ? (n_in - 1) / t->block : r->n_full;
 	for (size_t i = 0; i < n_ids; i++) {
@@ -60,12 +60,17 @@ int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, con
 	return 0;
 }
 
-void trace_after(struct sim_trace *t, double pause_s)
+void trace_after(struct sim_trace *t, uint32_t number, double pause_s)
 {
 	struct sim_request *r = &t->r[t->n - 1];
 
-	r->after = r->number - 1;
+	r->after = number;
 	r->pause_s = pause_s;
+}
+
+void trace_join(struct sim_trace *t, uint32_t number)
+{
+	t->r[number].join = t->r[t->n - 1].number;
 }
 
 void trace_jitter(struct sim_trace *t, uint64_t seed)
@@ -75,7 +80,7 @@ void trace_jitter(struct sim_trace *t, uint64_t seed)
 
 	rng_init(&rng, seed);
 	for (size_t i = 0; i < t->n; i++)
-		t->r[i].at += gap * ((double)(rng_next(&rng) >> 11) * 0x1p-53 - .5);
+		t->r[i].at += gap * (rng_unit(&rng) - .5);
 	trace_finish(t);
 }
 

@@ -34,7 +34,8 @@ struct sim_request {
 	uint32_t session;
 	uint32_t number;	/* in the order added */
 	uint32_t after;		/* number of the request whose answer it waits for, or SIM_ALONE */
-	double pause_s;		/* it arrives so long after the end of that answer; <at> only sorts it */
+	uint32_t join;		/* number of a later request that waits for its answer too, or SIM_ALONE */
+	double pause_s;		/* it arrives so long after the last of these answers; <at> only sorts it */
 };
 
 struct sim_trace {
@@ -74,8 +75,11 @@ uint32_t trace_block_of(struct span meta);
 void trace_init(struct sim_trace *t, uint32_t block);
 int trace_add(struct sim_trace *t, double at, uint32_t n_in, uint32_t n_out, const uint32_t *ids,
 	      size_t n_ids, uint32_t session);
-/* Let the last added request come <pause_s> after the end of the answer to the one before it. */
-void trace_after(struct sim_trace *t, double pause_s);
+/* Let the last added request come <pause_s> after the end of the answer to request <number>. */
+void trace_after(struct sim_trace *t, uint32_t number, double pause_s);
+/* Let the last added request, which comes after another one already, wait for the answer to request
+ * <number>, too. A request can be waited for so only once. */
+void trace_join(struct sim_trace *t, uint32_t number);
 /* Move each arrival by chance, at most half of the mean gap to either side, so that repeats of one
  * trace differ. */
 void trace_jitter(struct sim_trace *t, uint64_t seed);

@@ -7,11 +7,13 @@
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
+#include "agent/sim/agentic.h"
 #include "agent/sim/workload.h"
 
 #define BLOCK		64u		/* tokens */
 #define PROMPT_MAX	65536u		/* tokens; longer prompts are cut */
-#define AGENTIC_MAX	139968u		/* the same, of agentic */
+#define AGENTIC_MAX	196608u		/* the same, of agentic */
+#define AGENTIC_WORK_S	1.0		/* seconds of an engine for one of its requests, about */
 #define IDS_MAX		(AGENTIC_MAX / BLOCK)
 #define ANSWER_S	0.02		/* to read one token of an answer */
 
@@ -32,6 +34,7 @@ struct maker {
 	double span;		/* seconds in which they arrive, about */
 	bool no_memory;
 	struct crowd crowd;
+	struct agentic_opts agentic;
 	double last_pause;	/* of the last added turn, before its answer is waited for */
 	uint32_t ids[IDS_MAX];	/* of the prompt being made */
 	uint32_t n_ids, n_tokens, max_tokens;
@@ -41,7 +44,7 @@ struct maker {
 
 static double chance(struct maker *m)
 {
-	return (double)(rng_next(&m->rng) >> 11) * 0x1p-53;
+	return rng_unit(&m->rng);
 }
 
 /* Draw a quarter of <mean> at least, exponential above. */
@@ -171,46 +174,92 @@ static void make_agents(struct maker *m)
 		.work_s = 0.3 });
 }
 
-#define AGENTIC_KINDS	3u
-#define AGENTIC_SHARED	20480u	/* tokens of a client program's tools and system prompt */
-#define AGENTIC_TASK	4000	/* of the task, and what the program adds to it */
-#define AGENTIC_ADD	2500	/* of the result of a tool */
-#define AGENTIC_OUT	444
-#define AGENTIC_SUMMARY	6000	/* of what a program keeps when the prompt becomes too long */
-#define AGENTIC_TURNS	40u
-#define AGENTIC_PAUSE_S	5	/* for a tool */
+/* ---- sessions of agents: agentic.h ---- */
 
-/* A turn comes when the answer has come and a tool has run. */
-static void agentic_once(struct maker *m, uint32_t system)
+/* The prompt of an agent that waits for its subagents. */
+struct parent {
+	uint32_t agent, n_ids, n_tokens;
+	uint32_t ids[IDS_MAX];
+};
+
+struct agentic {
+	struct agentic_session plan;
+	struct parent parent;
+	uint32_t number[AGENTIC_TURNS_MAX];	/* of each turn's request */
+	double end[AGENTIC_TURNS_MAX];		/* of its answer, about: to sort requests */
+};
+
+/* Let the maker's prompt be that of <agent>. There are two at a time: a subagent never returns. */
+static void agentic_switch(struct maker *m, struct parent *p, uint32_t from, uint32_t agent)
 {
-	double at = chance(m) * m->span, pause = 0;
-	uint32_t session = m->next_session++, out;
-
-	begin(m, system, AGENTIC_SHARED);
-	add_own_tokens(m, (uint32_t)draw_around(m, AGENTIC_TASK));
-	for (uint32_t turn = 0; turn < AGENTIC_TURNS && !enough(m); turn++) {
-		out = (uint32_t)draw_around(m, AGENTIC_OUT);
-		ask(m, at, out, session);
-		if (turn > 0 && !m->no_memory)
-			trace_after(m->t, pause);
-		pause = draw_around(m, AGENTIC_PAUSE_S);
-		at += out * ANSWER_S + pause;
-		add_own_tokens(m, out + (uint32_t)draw_around(m, AGENTIC_ADD));
-		if (m->n_tokens < AGENTIC_MAX)
-			continue;
-		begin(m, system, AGENTIC_SHARED);
-		add_own_tokens(m, (uint32_t)draw_around(m, AGENTIC_SUMMARY));
+	if (from == 0 && agent != 0) {
+		p->n_ids = m->n_ids;
+		p->n_tokens = m->n_tokens;
+		memcpy(p->ids, m->ids, p->n_ids * sizeof(*p->ids));
+	} else if (from != 0 && agent == 0) {
+		m->n_ids = p->n_ids;
+		m->n_tokens = p->n_tokens;
+		memcpy(m->ids, p->ids, p->n_ids * sizeof(*p->ids));
 	}
+}
+
+static void agentic_ask(
+    struct maker *m, struct agentic *a, uint32_t i, uint32_t system, double start)
+{
+	const struct agentic_turn *q = &a->plan.turn[i];
+	double at = q->after != AGENTIC_NONE ? a->end[q->after] + q->pause_s : start;
+
+	if (q->keep <= m->agentic.shared) {
+		begin(m, system, q->keep);
+	} else {
+		m->n_ids = q->keep / BLOCK < m->n_ids ? q->keep / BLOCK : m->n_ids;
+		m->n_tokens = q->keep;
+	}
+	add_own_tokens(m, q->add);
+	a->number[i] = (uint32_t)m->t->n;
+	a->end[i] = at + q->out * ANSWER_S;
+	ask(m, at, q->out, m->next_session + q->agent);
+	if (q->after != AGENTIC_NONE && !m->no_memory)
+		trace_after(m->t, a->number[q->after], q->pause_s);
+}
+
+/* Let what waits for all subagents wait for the other ones, too. */
+static void agentic_join(struct maker *m, const struct agentic *a, uint32_t i)
+{
+	for (uint32_t k = 0; k < i && !m->no_memory; k++) {
+		if (a->plan.turn[k].join == i)
+			trace_join(m->t, a->number[k]);
+	}
+}
+
+static void agentic_once(struct maker *m, struct agentic *a, uint32_t system)
+{
+	double start = chance(m) * m->span;
+	uint32_t agent = 0;
+
+	agentic_session(&a->plan, &m->agentic, &m->rng);
+	system += a->plan.program * (m->agentic.shared / BLOCK);
+	for (uint32_t i = 0; i < a->plan.n && !enough(m); i++) {
+		agentic_switch(m, &a->parent, agent, a->plan.turn[i].agent);
+		agent = a->plan.turn[i].agent;
+		agentic_ask(m, a, i, system, start);
+		agentic_join(m, a, i);
+	}
+	m->next_session += a->plan.agents + 1;
 }
 
 static void make_agentic(struct maker *m)
 {
-	uint32_t system = new_blocks(m, AGENTIC_KINDS * AGENTIC_SHARED);
+	const struct agentic_opts *o = &m->agentic;
+	struct agentic *a = mem_alloc(sizeof(*a));
+	uint32_t system = new_blocks(m, o->programs * (o->shared / BLOCK * BLOCK));
 
+	m->no_memory = a == NULL;
 	m->max_tokens = AGENTIC_MAX;
-	m->span *= 0.55;
+	m->span *= AGENTIC_WORK_S;
 	while (!enough(m))
-		agentic_once(m, system + draw_popular(m, AGENTIC_KINDS) * (AGENTIC_SHARED / BLOCK));
+		agentic_once(m, a, system);
+	mem_free(a);
 }
 
 /* Add questions about one of <n> texts. */
@@ -283,7 +332,7 @@ static void crowd_talk(struct maker *m, const struct crowd *k, uint32_t system)
 		ask(m, at, CROWD_OUT, session);
 		pause = k->constant ? CROWD_PAUSE_S : -CROWD_PAUSE_S * log(1 - chance(m));
 		if (turn > 0 && k->loop && !m->no_memory)
-			trace_after(m->t, m->last_pause);
+			trace_after(m->t, (uint32_t)m->t->n - 2, m->last_pause);
 		m->last_pause = pause;
 		at += pause + CROWD_ANSWER_S;
 		add_own_tokens(m, CROWD_OUT);
@@ -395,6 +444,7 @@ static int make(struct workload *w, size_t i, const struct crowd *crowd, size_t 
 	m->want = n;
 	m->max_tokens = PROMPT_MAX;
 	m->crowd = *crowd;
+	agentic_defaults(&m->agentic);
 	m->span = 2.0 * (double)n / engines;	/* seconds, times those of a request's work */
 	rng_init(&m->rng, seed);
 	workloads[i].make(m);

@@ -2,9 +2,8 @@
  *
  *      chat       conversations that grow turn by turn, four system prompts
  *      agents     many quick steps each, under 8K tokens of tools
- *      agentic    conversations of 40 turns that grow up to 140K tokens, under 20K tokens of tools;
- *                 a turn comes when a tool has run after the answer to the one before; a prompt
- *                 above 140K becomes the tools and a summary
+ *      agentic    sessions of coding agents, 20K to 180K tokens a prompt: agentic.h. Each subagent
+ *                 has a session number of its own
  *      system     one system prompt for all, nothing else in common
  *      prefixes   thousands of documents, few of them requested often
  *      siblings   bursts of up to 16 at once that share a new prompt

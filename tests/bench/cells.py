@@ -17,9 +17,10 @@ what runs; all of it takes some 20 minutes of a processor.
 import glob
 import json
 import os
-import re
 import subprocess
 import sys
+
+from sim_rules import rules
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
@@ -28,17 +29,6 @@ TRACES = os.environ.get("TRACES", "").split() or sorted(glob.glob(SHARED))
 CELLS = os.environ.get("CELLS", "8:0.5 8:0.7 8:0.8 16:0.7 16:0.8 16:0.85").split()
 FACTS = os.environ.get("FACTS", "first end").split()
 SEEDS, NEAR = os.environ.get("SEEDS", "5"), float(os.environ.get("NEAR", "1.15"))
-REFERENCES = ("roundrobin", "leastconn", "oracle", "oracle_ext10")
-
-
-def rules():
-    """Those that kvroutectl knows, but no references; it lists them when asked for another."""
-    if os.environ.get("RULES"):
-        return os.environ["RULES"].split()
-    said = subprocess.run([CTL, "sim", "--workload", "chat", "--preset", "?"],
-                          stderr=subprocess.PIPE, text=True).stderr
-    names = re.search(r"there are ([a-z0-9_ ]+)", said).group(1).split()
-    return [name for name in names if name not in REFERENCES]
 
 
 def run(trace, cell, facts, of, seeds):
@@ -76,7 +66,7 @@ def main():
     for trace in TRACES:
         for cell in CELLS:
             for facts in FACTS:
-                one(trace, cell, facts, rules())
+                one(trace, cell, facts, rules(CTL))
 
 
 if __name__ == "__main__":

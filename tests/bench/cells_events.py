@@ -33,9 +33,10 @@ Nothing here depends on the machine. SEEDS (3) seeds; RULES; all of it takes som
 processor."""
 import json
 import os
-import re
 import subprocess
 import sys
+
+from sim_rules import rules
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
@@ -44,7 +45,6 @@ SIX = ["8:0.5", "8:0.7", "8:0.8", "16:0.5", "16:0.7", "16:0.8"]
 SEEDS, NEAR = os.environ.get("SEEDS", "3"), int(os.environ.get("NEAR", "3"))
 OTHER = os.environ.get("OTHER", "8:0.7").split()
 ONLY = os.environ.get("CELLS", "").split()
-REFERENCES = ("roundrobin", "leastconn", "oracle", "oracle_ext10")
 OVERLOAD = 2
 CAPACITY = 500000  # of the profile
 ALL = ["--events", "all"]
@@ -58,16 +58,6 @@ def sources():
         yield os.path.basename(t).split(".")[0], [t], SIX + ["16:0.9"] * (t == TRACE)
     for w in os.environ.get("WORKLOADS", "agents prefixes").split():
         yield w, ["--workload", w], SIX
-
-
-def rules():
-    """Those that kvroutectl knows, but no references; it lists them when asked for another."""
-    if os.environ.get("RULES"):
-        return os.environ["RULES"].split()
-    said = subprocess.run([CTL, "sim", "--workload", "chat", "--preset", "?"],
-                          stderr=subprocess.PIPE, text=True).stderr
-    names = re.search(r"there are ([a-z0-9_ ]+)", said).group(1).split()
-    return [name for name in names if name not in REFERENCES + ("cost",)]
 
 
 def run(source, cell, of, more=(), seeds=SEEDS):
@@ -98,8 +88,9 @@ def row(name, cell, state, r, events):
 
 def published(name, source, cell, state):
     """Return the best published rule of a cell, and if it had events."""
-    quick = run(source, cell, rules(), seeds="1")
-    near = sorted(rules(), key=lambda r: quick[r]["ttft_mean"])[:NEAR]
+    of = rules(CTL, without=("cost",))
+    quick = run(source, cell, of, seeds="1")
+    near = sorted(of, key=lambda r: quick[r]["ttft_mean"])[:NEAR]
     got = run(source, cell, near)
     for rule in near:
         row(name, cell, state, got[rule], "none")

@@ -15,17 +15,13 @@ import sys
 import threading
 
 import cases
+from cases import equal
 from fleet import HANG_SECONDS, Fleet, HAPROXY, TOP, edited, wait_for
 
 ACME = {"Authorization": "Bearer example-key-acme"}
 UMBRELLA = {"x-api-key": "example-key-umbrella"}
 BINARIES = [HAPROXY] if "HAPROXY" in os.environ \
     else sorted(glob.glob(TOP + "/build/haproxy/*/haproxy"))
-
-
-def equal(got, want, what=""):
-    if got != want:
-        raise AssertionError("%s: %r, expected %r" % (what, got, want))
 
 
 def version_of(binary):

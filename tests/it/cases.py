@@ -5,6 +5,11 @@ import time
 import traceback
 
 
+def equal(got, want, what=""):
+    if got != want:
+        raise AssertionError("%s: %r, expected %r" % (what, got, want))
+
+
 def main(cases, argv):
     """Run the functions; with -k WORD only those with WORD in their name. Last line: N passed,
     N failed. Returns 1 if some failed."""

@@ -149,7 +149,8 @@ def keep(f):
           "\\\n"
           "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"model\": "
           "\"stub\"}'\n" % f.port)
-    print("Metrics: curl -s http://127.0.0.1:%d/metrics   Files: %s" % (f.metrics_port, f.folder))
+    print("Page: http://127.0.0.1:%d/   Metrics: http://127.0.0.1:%d/metrics   Files: %s" %
+          (f.metrics_port, f.metrics_port, f.folder))
 
 
 def stop():

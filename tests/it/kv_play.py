@@ -101,7 +101,7 @@ class Engines(Agent):
         def got():
             m = self.metrics()
             return (m['kvroute_facts_total{kind="done"}'],
-                    m['kvroute_events_batches_total{pool="llm",server="%s"}' % server])
+                    m.get('kvroute_events_batches_total{pool="llm",server="%s"}' % server, 0))
 
         try:
             wait_for("log lines and batches", 60, lambda: [

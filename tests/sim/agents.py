@@ -92,7 +92,8 @@ def main():
     r = run(QUICK, 8)
     as_good("agents, 8", r, one["agents"])
     check("the same again", same_figures(r, run(QUICK, 8)), "all figures but times")
-    as_good("chat, 8", run(CHAT, 8), one["chat"], mean_off=0.1)
+    # agents do not tell each other of sessions, which help one agent here
+    as_good("chat, 8", run(CHAT, 8), one["chat"], hit_off=0.015, mean_off=0.1)
     r = run(QUICK, 4, "--share-loss", "0.01")
     as_good("agents, 4, 1 % lost", r, one["agents"])
     equal("agents, 4, 1 % lost", r)

@@ -109,6 +109,8 @@ static const char *other_text(const struct conf_key *k, const void *home, char *
 {
 	char now[CONF_VALUE_MAX];
 
+	if (strcmp(k->name, "pools.prefill") == 0)
+		return "other";
 	conf_value_text(k, home, now, sizeof(now));
 	switch (k->type) {
 	case TYPE_INT:
@@ -201,6 +203,8 @@ static char *everything_else(void)
 				 conf_key_word(k),
 				 other_text(k, conf_key_home(k, &c), text, sizeof(text))));
 		}
+		if (in != NULL && in->shape == SHAPE_POOLS)
+			sink_put(&s, line, (size_t)sprintf(line, "  - name: other\n"));
 	}
 	conf_free(&c);
 	return s.p;

@@ -616,13 +616,13 @@ static void two_handles_for_one_block(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BUDGETS	1u		/* it stores millions of blocks */
 #else
-#define BUDGETS	3u
+#define BUDGETS	2u
 #endif
 
 /* Each server stores conversations of 64 blocks until the budget is full, then on and on. */
 static void bytes_per_record(void **state)
 {
-	static const size_t budgets[] = { 4 << 20, 16 << 20, 64 << 20 };
+	static const size_t budgets[] = { 4 << 20, 16 << 20 };
 	uint64_t handles[64];
 	page_key keys[64];
 	struct events_run run = {

@@ -106,7 +106,9 @@ static void answer_heads(void **state)
 
 	assert_true(n < sizeof(out));
 	assert_int_equal(memcmp(out, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
-				"Content-Length: 12\r\nConnection: close\r\n\r\n", n), 0);
+				"Content-Length: 12\r\nX-Content-Type-Options: nosniff\r\n"
+				"X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+				"Cache-Control: no-store\r\nConnection: close\r\n\r\n", n), 0);
 	http_head(out, 405, "text/plain", 0);
 	assert_non_null(strstr(out, "\r\nAllow: GET, HEAD\r\n"));
 }

@@ -118,6 +118,7 @@ void route_each_pool(
 		.bucket = { 1, 0, 2, [WAIT_BUCKETS - 1] = 4 }, .count = 7, .ratios = 30.5,
 	};
 	struct route_pool_view v = {
+		.prefill = "computing", .splits = 31, .split_failures = 2, .transfer_factor = 1.5,
 		.name = "chat", .wait = &wait, .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
 		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
 	};

@@ -97,8 +97,9 @@ static void an_inferred_capacity_outlives_the_agent(void **state)
 	(void)state;
 	world_start(&w);
 	ask(&w, "a", "A");
-	inside(&w, "s1")->inferred = 123456;
-	inside(&w, "s2")->inferred = 99;			/* below any real size */
+	inside(&w, "s1")->inferred_here = 123456;
+	inside(&w, "s1")->inferred = inside(&w, "s1")->inferred_there = 999999;	/* of a sibling */
+	inside(&w, "s2")->inferred_here = 99;			/* below any real size */
 	b = written(&w);
 	world_start(&next);
 	read_back(&next, &b);

@@ -278,6 +278,114 @@ static void a_cleared_cache_stays_clear(void **state)
 	fleet_end(&f);
 }
 
+/* Start <agents>; HAProxy names only s1, to A, which serves there and tells the others. Returns
+ * servers.max_age. */
+static msec with_s1(unsigned agents)
+{
+	fleet_new(&f, agents);
+	A->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	serve(A, "1", "abc");
+	pass(&f, 5);
+	return A->o.server_max_age_ms;
+}
+
+/* HAProxy does not name it any more; what the agents tell each other must not keep it. */
+static void a_server_that_left_is_forgotten(void **state)
+{
+	msec max_age = with_s1(2);
+
+	assert_true(server(B, "s1").found);
+	A->q.load = B->q.load = SPAN("lb1/1;s2=1,0,0,1");
+	for (unsigned i = 0; i < 20; i++) {
+		serve(A, (char[]){ 'a', (char)('a' + i), '\0' }, "xyz");
+		serve(B, (char[]){ 'b', (char)('a' + i), '\0' }, "uvw");
+		work_for(&f, max_age / 10, 100);
+	}
+	assert_false(server(A, "s1").found);
+	assert_false(server(B, "s1").found);
+	assert_true(server(A, "s2").found);
+	/* periodic rounds: one in 45 s at most, of either */
+	assert_in_range(share_stats(&f.a[0]).rounds + share_stats(&f.a[1]).rounds, 1,
+	    2 * (uint64_t)max_age / 45000 + 4);
+	fleet_end(&f);
+}
+
+/* Only A's HAProxy has s1, and B's has s2. Neither forgets the other's, used or not. */
+static void a_server_of_one_haproxy_stays(void **state)
+{
+	msec max_age = with_s1(3);
+	uint64_t held;
+
+	A->q.load = SPAN("lb1/1;s1=0,0,0,1;s3=1,0,0,1");
+	B->q.load = SPAN("lb2/1;s2=1,0,0,1");
+	work_for(&f, 1000, 100);
+	held = put_of(SHARE_HELD);
+	for (unsigned i = 0; i < 40; i++) {
+		serve(A, (char[]){ 'a', (char)('a' + i), '\0' }, "xyz");
+		serve(B, (char[]){ 'b', (char)('a' + i), '\0' }, "uvw");
+		work_for(&f, max_age / 10, 100);
+		assert_true(server(A, "s1").found && server(A, "s2").found);
+		assert_true(server(B, "s1").found && server(B, "s2").found);
+		assert_true(server(C, "s1").found && server(C, "s2").found);
+	}
+	assert_int_equal(put_of(SHARE_HELD), held);
+	assert_int_equal(differing(), 0);
+	fleet_end(&f);
+}
+
+/* B gets no load strings: it knows of s1 and s2 by A only. */
+static void a_standby_forgets_it_too(void **state)
+{
+	msec max_age = with_s1(2);
+
+	A->q.load = SPAN("lb1/1;s2=1,0,0,1");
+	for (unsigned i = 0; i < 13; i++) {
+		serve(A, (char[]){ 'a', (char)('a' + i), '\0' }, "xyz");
+		work_for(&f, max_age / 10, 100);
+	}
+	assert_false(server(A, "s1").found);
+	assert_false(server(B, "s1").found);
+	assert_true(server(B, "s2").found);
+	fleet_end(&f);
+}
+
+/* A stream of yesterday has digests and ends of what was held then. */
+static void old_digests_are_not_compared(void **state)
+{
+	uint64_t sums[64];
+	struct share_anchor ends[] = { { 77, 16 }, { 0, 0 } };
+	struct share_server at = { SPAN("pool"), SPAN("s1") };
+	struct share_entry d = { .kind = SHARE_DIGEST, .u.digest = { .at = at, .sums = sums,
+		.n = 64, .cleared_ago_ms = -1, .oldest_ms = -1, .evicted_ago_ms = -1 } };
+	struct share_entry e = { .kind = SHARE_ENDS, .u.ends = { .at = at, .ends = ends, .n = 2,
+		.evicted_ago_ms = -1 } };
+
+	for (unsigned i = 0; i < 64; i++)
+		sums[i] = i + 1;
+	fleet_new(&f, 2);
+	A->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	serve(A, "1", "abcd");
+	pass(&f, 5);
+	d.age_ms = e.age_ms = 61000;
+	route_share_apply(A->r, 9, &d, f.now);
+	route_share_apply(A->r, 9, &e, f.now);
+	work_for(&f, 3000, 100);
+	assert_int_equal(put_of(SHARE_ENDS), 0);
+	assert_int_equal(put_of(SHARE_WANT), 0);
+	d.u.digest.cleared_ago_ms = 0;
+	route_share_apply(A->r, 9, &d, f.now);
+	work_for(&f, 3000, 100);
+	assert_int_equal(pairs_held(&f.a[0]), 0);
+	d.age_ms = e.age_ms = 0;
+	d.u.digest.cleared_ago_ms = -1;
+	route_share_apply(A->r, 9, &d, f.now);
+	route_share_apply(A->r, 9, &e, f.now);
+	work_for(&f, 3000, 100);
+	assert_int_not_equal(put_of(SHARE_ENDS), 0);
+	assert_int_not_equal(put_of(SHARE_WANT), 0);
+	fleet_end(&f);
+}
+
 static void learned_values_reach_a_new_agent(void **state)
 {
 	struct share_entry e = { .kind = SHARE_SERVER, .u.server = {
@@ -297,9 +405,15 @@ static void learned_values_reach_a_new_agent(void **state)
 	e.u.server.capacity_tokens = 30000;
 	route_share_apply(A->r, 8, &e, f.now);
 	assert_int_equal(server(A, "s9").v.capacity_tokens, 30000);
-	route_share_gone(A->r, 8, f.now);
-	assert_int_not_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);
+	route_share_gone(A->r, 8, f.now);		/* it restarts */
+	work_for(&f, 100000, 1000);
+	assert_int_equal(server(A, "s9").v.capacity_tokens, 30000);
+	route_share_apply(A->r, 9, &e, f.now);		/* with the size that it had saved */
+	e.u.server.capacity_tokens = 20000;
+	work_for(&f, 150000, 1000);
+	assert_int_equal(server(A, "s9").v.capacity_tokens, 30000);
 	route_share_apply(A->r, 7, &e, f.now);
+	assert_int_equal(server(A, "s9").v.capacity_tokens, 20000);	/* the next largest */
 	work_for(&f, 250000, 1000);
 	assert_int_not_equal(server(A, "s9").v.capacity_source, CAPACITY_INFERRED);	/* silent */
 	fleet_end(&f);
@@ -532,6 +646,10 @@ int main(void)
 		cmocka_unit_test(different_capacities_become_equal),
 		cmocka_unit_test(what_is_refused_is_asked_for_ever_later),
 		cmocka_unit_test(a_cleared_cache_stays_clear),
+		cmocka_unit_test(a_server_that_left_is_forgotten),
+		cmocka_unit_test(a_server_of_one_haproxy_stays),
+		cmocka_unit_test(a_standby_forgets_it_too),
+		cmocka_unit_test(old_digests_are_not_compared),
 		cmocka_unit_test(learned_values_reach_a_new_agent),
 		cmocka_unit_test(odd_entries),
 		cmocka_unit_test(at_random),

@@ -217,8 +217,6 @@ static void refused(void **state)
 	assert_int_equal(give(i, &s, 5, 1, 2, 100), SHARE_READ_NEW);
 	assert_int_equal(stats(i).batches[SHARE_READ_DAMAGED], 3);
 	assert_int_equal(stats(i).batches[SHARE_READ_NEWER], 1);
-	for (unsigned r = 0; r < SHARE_READS; r++)
-		assert_true(strlen(share_read_text(r)) > 2);
 	share_inbox_free(other);
 	share_inbox_free(i);
 }

@@ -1,0 +1,91 @@
+/* rules_agent.c - the backend that leads to the agent. */
+#include "agent/doctor/doctor_in.h"
+
+static bool in_list(const char *const *list, const char *address)
+{
+	for (size_t i = 0; i < DOCTOR_ADDRS && list[i] != NULL; i++) {
+		if (dr_same_address(address, list[i]))
+			return true;
+	}
+	return false;
+}
+
+static void check_address(struct doctor *d, const struct dr_line *l, const char *address)
+{
+	const struct doctor_agent *a = &d->o.agent;
+
+	if (in_list(a->spop, address))
+		return;
+	if (in_list(a->feed, address))
+		dr_say(d, DR_SPOP_ON_FEED, l, address, "write the address %s", a->spop[0]);
+	else if (in_list(a->metrics, address))
+		dr_say(d, DR_SPOP_ON_HTTP, l, address, "write the address %s", a->spop[0]);
+	else
+		dr_say(d, DR_AGENT_ADDRESS, l, address, a->given ? "write the address %s" :
+		    "write the address %s, or give the agent's configuration with -f",
+		    a->spop[0] != NULL ? a->spop[0] : "of spop.listen");
+}
+
+static void check_server(struct doctor *d, const struct dr_section *s, const struct dr_line *l)
+{
+	check_address(d, l, l->w[2]);
+	if (dr_server_has(d, s, l, "send-proxy") || dr_server_has(d, s, l, "send-proxy-v2"))
+		dr_say(d, DR_PROXY_ON_SPOP, l, l->w[1], NULL);
+	if (dr_server_has(d, s, l, "ssl"))
+		dr_say(d, DR_TLS_ON_SPOP, l, l->w[1], NULL);
+	if (!dr_server_has(d, s, l, "check"))
+		dr_say(d, DR_AGENT_CHECK, l, l->w[1],
+		    "add to the line: check inter 500ms fall 1 rise 1 on-marked-down shutdown-sessions");
+	if (dr_word(l, "maxconn", 3) == 0 && dr_server_has(d, s, l, "maxconn"))
+		dr_say(d, DR_AGENT_LIMIT, l, l->w[1], "write \"backend %s from kvroute-agent\" with defaults "
+		    "of its own", s->name);
+	if (dr_find(d, s, "option", "httpchk") != NULL && dr_find(d, s, "option", "spop-check") == NULL &&
+	    !dr_server_has(d, s, l, "port"))
+		dr_say(d, DR_HTTP_ON_SPOP, l, l->w[1], NULL);
+}
+
+/* A proxy takes the agent's defaults because it follows them without "from". */
+static void check_reach(struct doctor *d, const struct dr_section *agent)
+{
+	for (size_t i = 0; i < d->sections.n; i++) {
+		const struct dr_section *s = &d->sections.p[i];
+
+		if (s != agent && dr_proxy(s) && s->base >= 0 && s->base == agent->base &&
+		    s->from[0] == '\0' && agent->from[0] != '\0')
+			dr_say(d, DR_AGENT_DEFAULTS, &s->at, s->name, "move \"defaults %s\" and what follows to "
+			    "the end of the file, or add \"from NAME\" to this line", agent->from);
+	}
+}
+
+void dr_check_agent(struct doctor *d, const struct dr_attached *a)
+{
+	const struct dr_line *use = a->spoe.agents.n > 0 ?
+	    dr_part_line(&a->spoe.agents.p[0], "use-backend", NULL) : NULL, *l;
+	const struct dr_section *s = use != NULL ? dr_named(d, DR_BACKS, use->w[1]) : NULL;
+	unsigned n = 0;
+
+	if (s == NULL) {
+		dr_say(d, DR_AGENT_BACKEND, use != NULL ? use : &a->spoe.scope, use != NULL ? use->w[1] : "",
+		    "write use-backend spoe_agent, and copy the backend spoe_agent from haproxy.cfg");
+		return;
+	}
+	for (size_t i = 0; i < s->lines.n; i++) {
+		l = &s->lines.p[i];
+		if (dr_is(l->w[0], "server") && l->n > 2) {
+			check_server(d, s, l);
+			n++;
+		}
+	}
+	if (n == 0)
+		dr_say(d, DR_AGENT_BACKEND, &s->at, s->name, "add: server a1 127.0.0.1:9400 check inter 500ms "
+		    "fall 1 rise 1 on-marked-down shutdown-sessions");
+	if ((l = dr_find(d, s, "mode", NULL)) != NULL && dr_is(l->w[1], "http"))
+		dr_say(d, DR_AGENT_MODE, l, s->name, "write mode tcp into %s", s->name);
+	if (dr_find(d, s, "option", "spop-check") == NULL && dr_find(d, s, "option", "httpchk") == NULL)
+		dr_say(d, DR_AGENT_CHECK, &s->at, s->name, "add: option spop-check");
+	if (dr_find(d, s, "timeout", "server") == NULL)
+		dr_say(d, DR_TIMEOUT, &s->at, "server", "add: timeout server 5m");
+	if (dr_find(d, s, "timeout", "connect") == NULL)
+		dr_say(d, DR_TIMEOUT, &s->at, "connect", "add: timeout connect 200ms");
+	check_reach(d, s);
+}

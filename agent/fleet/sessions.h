@@ -1,0 +1,114 @@
+/* sessions.h - what each session has in which cache: how deep its last turns went, and where.
+ *
+ *      turn 5   [ seen by the agent | not seen ........ ]   served: a holds 40,000 tokens
+ *      turn 6   [ the same          | not seen ............ ]   known: 40,000 at a, 0 elsewhere
+ *
+ * Of a body that is cut the visible part is often common to all sessions of a client program, so
+ * the index cannot tell where one of them lives. The key of a session does, if it can be trusted:
+ *
+ *   - the visible part must continue what was seen of that turn: two of its marks are compared
+ *   - a turn is served before the next one begins, and is not shorter than the last one. Each
+ *     request that breaks this halves the trust; each that keeps it adds a sixteenth of the rest.
+ *     Without enough trust the session counts for nothing. So a client that sends one key with
+ *     everything is treated like one that sends none.
+ *
+ * A session brings work back: about (turns - 1) / turns of sessions have another turn, after a gap,
+ * with some more tokens. Turns, gap and growth are learned for each model. Sums of it by server are
+ * the promised work. A session that is late counts half after two gaps, a quarter after four, and
+ * so on; after sixteen it is over.
+ *
+ * Bounded in bytes. The session with the oldest turn is evicted first; one of a tenant that has few
+ * is passed over a few times. Keys are keyed hashes. Not locked: the owner locks. O(1) each. */
+#ifndef KVROUTE_FLEET_SESSIONS_H
+#define KVROUTE_FLEET_SESSIONS_H
+
+#include "agent/base/types.h"
+
+#define SESSION_TAILS	2u	/* last turns that are remembered: of two servers, or branches */
+
+/* Where a turn ended. */
+struct session_tail {
+	server_id server;	/* SERVER_NONE: none */
+	bool done;		/* it was served, and its whole body had come */
+	bool cut;		/* not all of it was seen */
+	uint32_t life;		/* of the server */
+	uint32_t tokens;	/* of the prompt, with the unseen part */
+	msec at;		/* its end; before that, when it was sent */
+	/* a mark of the visible part near its end, and one near its middle; depth 0: none */
+	uint32_t depth[2], check[2];
+};
+
+/* One request of a session. */
+struct session_turn {
+	uint64_t key;		/* of the session, its tenant, space and opening; never 0 */
+	uint64_t tenant, kind;	/* hashes; <kind>: of the model, under which is learned */
+	uint64_t tokens;	/* of the prompt, with the unseen part */
+	bool cut;
+	uint32_t n;		/* marks of the visible part, by depth */
+	const uint32_t *depth;
+	const uint64_t *mark;
+};
+
+/* What a session says about a request, before it is sent. */
+struct session_view {
+	bool known;		/* it had a turn before */
+	bool trusted;		/* and this request may be its next turn: <tail> counts */
+	bool open;		/* another request of it is not over */
+	bool shrank;		/* it is trusted, and this prompt is another or much shorter: compacted */
+	uint32_t turns;
+	uint32_t held[SESSION_TAILS];	/* tokens of this request that tail[] holds; 0: none */
+	struct session_tail tail[SESSION_TAILS];	/* the latest first */
+};
+
+struct sessions;
+
+#define SESSIONS_LEAST	65536u
+
+/* <max_bytes> below SESSIONS_LEAST: returns NULL, and nothing is known, as without memory. */
+struct sessions *sessions_new(size_t max_bytes);
+void sessions_free(struct sessions *t);		/* all functions take NULL for <t> */
+
+/* Set <v> for a request. Changes nothing. */
+void sessions_look(
+    const struct sessions *t, const struct session_turn *u, msec now, struct session_view *v);
+
+/* The request was sent to <to>. <again>: it had been, and is decided anew; nothing is learned.
+ * <work_us>: microseconds of prefill that a turn takes there. */
+void sessions_sent(struct sessions *t, const struct session_turn *u, server_id to, bool again,
+    uint32_t work_us, msec now);
+
+/* The request was served by <at>, with <answer> tokens, and its body had come. */
+struct session_end {
+	server_id at;		/* SERVER_NONE: it was not served */
+	uint32_t answer;
+};
+void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *e, msec now);
+
+/* All that <id> held is gone: its engine restarted, or it left. */
+void sessions_server_gone(struct sessions *t, server_id id);
+
+/* Work that sessions will bring back to a server. */
+struct session_promise {
+	double busy;		/* share of its time, without any other work */
+	double tokens;		/* of their prompts */
+};
+
+struct session_promise sessions_promise(const struct sessions *t, server_id id);
+
+/* Return the mean number of turns that sessions of <kind> have after a first one; 0: unknown. */
+double sessions_turns_left(const struct sessions *t, uint64_t kind);
+
+/* Let promises decay: look at the next <n> sessions. */
+void sessions_age(struct sessions *t, uint32_t n, msec now);
+
+struct sessions_stats {
+	uint64_t max_bytes, sessions, max_sessions;
+	/* requests with a session; of these to the server of its last turn; to another one */
+	uint64_t turns, stayed, moved;
+	uint64_t mistrusted;		/* requests that no turn could be continued by */
+	uint64_t evicted;
+};
+
+void sessions_stats(const struct sessions *t, struct sessions_stats *s);
+
+#endif

@@ -1,0 +1,76 @@
+/* session.c - what the session of a request tells: fleet/sessions.h.
+ *
+ * Its key is a hash of the session's name, the tenant, and the first mark of the prompt, which
+ * stands for the space and the first pages. So requests of one session with another system prompt,
+ * such as one for a title, are another session. A prompt without a mark has none. */
+#include "agent/route/job_in.h"
+
+/* Return the hash of the session's name: of the argument, else of the user in the body. Later
+ * slices bring no argument. */
+static uint64_t name_of(const struct route *r, struct job *j)
+{
+	const struct prompt_name *user = &j->rq.prompt->user;
+	struct sliced *sliced = j->rq.sliced;
+	uint64_t h = 0;
+
+	if (j->session.n > 0)
+		h = hash_mix_span(&r->key, 9, j->session);
+	else if (sliced != NULL && sliced->session != 0)
+		h = sliced->session;
+	else if (user->n > 0)
+		h = hash_mix_span(&r->key, 10, span_of(user->s, user->n));
+	if (sliced != NULL && j->session.n > 0)
+		sliced->session = h;
+	return h;
+}
+
+void job_session(const struct route *r, struct job *j)
+{
+	const struct marks *m = &j->scratch->marks;
+	uint64_t name = r->sessions != NULL && m->n > 0 ? name_of(r, j) : 0;
+
+	if (name == 0)
+		return;
+	j->turn = (struct session_turn){
+		.tenant = hash_mix_span(&r->key, 16, j->rq.tenant), .kind = j->asks.model,
+		.tokens = j->rq.tokens + j->rq.unseen_tokens, .cut = j->rq.unseen_tokens > 0,
+		.n = m->n, .depth = m->depth, .mark = m->key,
+	};
+	j->turn.key = hash_mix(&r->key, hash_mix(&r->key, name, j->turn.tenant), m->key[0]) | 1;
+}
+
+void job_session_look(const struct route *r, struct job *j)
+{
+	if (j->turn.key != 0)
+		sessions_look(r->sessions, &j->turn, j->rq.now, &j->view);
+}
+
+uint64_t job_unseen_held(const struct job *j, const struct server *s)
+{
+	uint64_t seen = j->rq.tokens, most = j->rq.unseen_tokens, held = 0;
+
+	if (!j->view.trusted)
+		return most / 2;
+	for (unsigned k = 0; k < SESSION_TAILS; k++) {
+		if (j->view.tail[k].server == s->id && j->view.tail[k].at > s->cleared &&
+		    j->view.held[k] > held)
+			held = j->view.held[k];
+	}
+	held = held > seen ? held - seen : 0;
+	return held < most ? held : most > 0 ? most - 1 : 0;	/* the last token is computed */
+}
+
+#define TURNS_MOST	20	/* that count */
+#define BUSY_MOST	1.0	/* so that one client with many sessions moves others by a bound */
+
+double job_promised_s(const struct route *r, const struct job *j, const struct server *s)
+{
+	double turns, busy;
+
+	if (j->turn.key == 0 || j->view.known)
+		return 0;
+	turns = sessions_turns_left(r->sessions, j->turn.kind);
+	busy = sessions_promise(r->sessions, s->id).busy;
+	return (turns < TURNS_MOST ? turns : TURNS_MOST) * s->pool->mean_work_s *
+	    (busy < BUSY_MOST ? busy : BUSY_MOST);
+}

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""doctor.py [-k WORD] - kvroutectl doctor on every shipped file, which must be clean for HAProxy
+2.6, 3.0 and 3.2, and on configurations with one mistake each, which must be named.
+
+Starts neither HAProxy nor the agent. The last line is "N passed, N failed".
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TMP = tempfile.mkdtemp()
+results = []
+
+
+def doctor(cfg, version="3.2", *more):
+    got = subprocess.run([os.path.join(TOP, "kvroutectl"), "doctor", "-c", cfg,
+                          "--haproxy-version", version, *more], capture_output=True, text=True,
+                         timeout=120)
+    return got.returncode, got.stdout + got.stderr
+
+
+def result(ok, what, text=""):
+    results.append(ok)
+    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else "\n" + text))
+
+
+def swap(old, new):
+    def edit(text):
+        if old not in text:
+            raise AssertionError("nothing to replace: " + old)
+        return text.replace(old, new, 1)
+    return edit
+
+
+def sub(old, new):
+    def edit(text):
+        got = re.sub(old, new, text)
+        if got == text:
+            raise AssertionError("nothing to replace: " + old)
+        return got
+    return edit
+
+
+def drop(word):
+    return sub(r"(?m)^ *(?!#)[^#\n]*%s.*\n" % word, "")
+
+
+def late(text):
+    line = re.search(r"(?m)^ *http-request set-var-fmt\(txn.load\).*\n", text).group(0)
+    send = re.search(r"(?m)^ *http-request send-spoe-group.*\n", text).group(0)
+    return text.replace(line, "").replace(send, send + line)
+
+
+def in_front(text):
+    line = re.search(r"(?m)^ *filter spoe.*\n", text).group(0)
+    return text.replace(line, "").replace("    bind :8080\n", "    bind :8080\n" + line)
+
+
+def twice(text):
+    line = re.search(r"(?m)^ *filter spoe.*\n", text).group(0)
+    return text.replace("    bind :8080\n", "    bind :8080\n" + line)
+
+
+# name: (rule that must be named, edit of haproxy.cfg, edit of kvroute.spoe, version)
+CASES = {
+    "no filter": ("not_attached", drop("filter spoe"), None, "3.2"),
+    "wrong port of the agent": (
+        "agent_address",
+        swap("a1 127.0.0.1:9400", "a1 127.0.0.1:9499"),
+        None,
+        "3.2"),
+    "agent's line to the feed": (
+        "spop_on_feed",
+        swap("a1 127.0.0.1:9400", "a1 127.0.0.1:9401"),
+        None,
+        "3.2"),
+    "agent's line to the metrics": (
+        "spop_on_http",
+        swap("a1 127.0.0.1:9400", "a1 127.0.0.1:9402"),
+        None,
+        "3.2"),
+    "ring to the port for SPOP": (
+        "log_on_spop",
+        swap("agent 127.0.0.1:9401", "agent 127.0.0.1:9400"),
+        None,
+        "3.2"),
+    "ring to the metrics": (
+        "log_on_http",
+        swap("agent 127.0.0.1:9401", "agent 127.0.0.1:9402"),
+        None,
+        "3.2"),
+    "ring to a closed port": (
+        "feed_missing",
+        swap("agent 127.0.0.1:9401", "agent 127.0.0.1:9498"),
+        None,
+        "3.2"),
+    "ring with TLS": (
+        "tls_on_feed",
+        swap("agent 127.0.0.1:9401", "agent 127.0.0.1:9401 ssl"),
+        None,
+        "3.2"),
+    "ring without a server": ("feed_ring", drop("server agent"), None, "3.2"),
+    "format of the ring": (
+        "feed_format",
+        swap("ring kvroute-feed\n    format raw", "ring kvroute-feed\n    format rfc5424"),
+        None,
+        "3.2"),
+    "short ring": ("feed_length", swap("maxlen 4096", "maxlen 512"), None, "3.2"),
+    "level notice": ("feed_level", swap("local0 info info", "local0 notice"), None, "3.2"),
+    "no log global": ("feed_missing", drop("log global"), None, "3.2"),
+    "no log-format": ("feed_plain", drop("log-format"), None, "3.2"),
+    "a field is missing": ("feed_fields", swap('"rc":"%rc",', ""), None, "3.2"),
+    "load of an absent server": (
+        "load_absent",
+        swap("s2=%[srv_is_up(s2)]", "s2=%[srv_is_up(sx)]"),
+        None,
+        "3.2"),
+    "label differs": ("load_label", swap(";s2=", ";s2.x="), None, "3.2"),
+    "an entry without sense": ("load_bad", swap(";s2=", ";nothing;s2="), None, "3.2"),
+    "server not in load": ("server_unnamed", sub(r";s4=[^\"]*", ""), None, "3.2"),
+    "backup server": (
+        "load_backup",
+        swap("server s4 127.0.0.1:8004", "server s4 127.0.0.1:8004 backup"),
+        None,
+        "3.2"),
+    "server-template": (
+        "server_unnamed",
+        swap("server s4 127.0.0.1:8004", "server-template s 4-5 127.0.0.1:8004"),
+        None,
+        "3.2"),
+    "no load": ("load_unset", drop(r"set-var-fmt\(txn.load\)"), None, "3.2"),
+    "load after the send": ("load_late", late, None, "3.2"),
+    "load without a format": (
+        "load_empty",
+        sub(r"set-var-fmt\(txn.load\).*", "set-var-fmt(txn.load)"),
+        None,
+        "3.2"),
+    "no argument load": ("load_missing", None, swap("load=var(txn.load) ", ""), "3.2"),
+    "bufsize by default": ("spoe_too_big", drop("tune.bufsize"), None, "3.2"),
+    "no bound of the body": ("spoe_too_big", None, swap(",bytes(0,256000)", ""), "3.2"),
+    "small bound of the body": ("body_bound", None, swap("256000", "8000"), "3.2"),
+    "small buffer": (
+        "body_buffer",
+        swap("tune.bufsize 262144", "tune.bufsize 32768"),
+        None,
+        "3.2"),
+    "no body": ("body_missing", None, swap(" body=req.body,bytes(0,256000)", ""), "3.2"),
+    "bufsize above the agent's": (
+        "frame_size",
+        swap("tune.bufsize 262144", "tune.bufsize 2097152"),
+        None,
+        "3.2"),
+    "max-frame-size": (
+        "frame_size",
+        None,
+        swap("    groups route", "    max-frame-size 4096\n    groups route"),
+        "3.2"),
+    "no pool": ("pool_unset", None, swap("pool=str(pool) ", ""), "3.2"),
+    "txn.pool is not set": (
+        "pool_unset",
+        None,
+        swap("pool=str(pool)", "pool=var(txn.pool)"),
+        "3.2"),
+    "another pool": ("pool_differs", None, swap("pool=str(pool)", "pool=str(lama)"), "3.2"),
+    "variables not registered": ("unregistered", None, drop("register-var-names"), "3.2"),
+    "another prefix": (
+        "answer_lost",
+        None,
+        swap("option var-prefix kvroute", "option var-prefix other"),
+        "3.2"),
+    "name of the engine": ("spoe_engine", None, swap("[kvroute]", "[kv-route]"), "3.2"),
+    "no file": (
+        "spoe_file",
+        sub(r"config \S+", "config /nonexistent/kvroute.spoe"),
+        None,
+        "3.2"),
+    "no agent in the file": (
+        "spoe_agent",
+        swap("send-spoe-group kvroute route", "send-spoe-group kvroute rout"),
+        None,
+        "3.2"),
+    "filter in the frontend": ("filter_frontend", in_front, None, "3.2"),
+    "filter twice": ("filter_twice", twice, None, "3.2"),
+    "no wait-for-body": ("body_early", drop("http-request wait-for-body"), None, "3.2"),
+    "no unique-id": ("uid_missing", drop("unique-id-format"), None, "3.2"),
+    "unique-id of the client": (
+        "uid_client",
+        swap("%[uuid()]", "%[req.hdr(x-request-id)]"),
+        None,
+        "3.2"),
+    "tenant of the client": (
+        "tenant_client",
+        swap("    http-request wait-for",
+             "    http-request set-var(txn.tenant) req.hdr(x-tenant)\n    http-request wait-for"),
+        None,
+        "3.2"),
+    "session from a secret": (
+        "session_secret",
+        swap("req.hdr(x-session-id)", "req.hdr(authorization)"),
+        None,
+        "3.2"),
+    "session of any length": (
+        "session_long",
+        swap("req.hdr(x-user-id),bytes(0,128)", "req.hdr(x-user-id)"),
+        None,
+        "3.2"),
+    "no use-server": ("not_followed", drop("use-server"), None, "3.2"),
+    "not sent": ("not_asked", drop("send-spoe-group kvroute route"), None, "3.2"),
+    "no nbsrv": ("no_nbsrv", swap(" { nbsrv(spoe_agent) gt 0 }", ""), None, "3.2"),
+    "continue-on-error": (
+        "continue_on_error",
+        None,
+        swap("    groups route", "    option continue-on-error\n    groups route"),
+        "3.2"),
+    "slow timeout processing": (
+        "timeout",
+        None,
+        swap("timeout processing 50ms", "timeout processing 10s"),
+        "3.2"),
+    "no timeout hello": ("timeout", None, drop("timeout hello"), "3.0"),
+    "short wait for the first token": (
+        "timeout",
+        swap("time 10m at-least", "time 10s at-least"),
+        None,
+        "3.2"),
+    "first before 3.0": (
+        "first_early",
+        sub(r"(?m)^\.if version_atleast.*\n", ".if version_atleast(2.6)\n"),
+        None,
+        "2.6"),
+    "no first": ("first_missing", drop("send-spoe-group kvroute first"), None, "3.2"),
+    "first at the headers": ("first_headers", drop("at-least 1"), None, "3.2"),
+    "no http-no-delay": ("no_delay", drop("option http-no-delay"), None, "3.2"),
+    "compression": (
+        "compression",
+        swap("    mode http\n", "    mode http\n    compression algo gzip\n"),
+        None,
+        "3.2"),
+    "option persist": (
+        "persist",
+        swap("    mode http\n", "    mode http\n    option persist\n"),
+        None,
+        "3.2"),
+    "no backend of the agent": (
+        "agent_backend",
+        None,
+        swap("use-backend spoe_agent", "use-backend other"),
+        "3.2"),
+    "send-proxy by default": (
+        "proxy_on_spop",
+        swap("    mode tcp\n", "    mode tcp\n    default-server send-proxy-v2\n"),
+        None,
+        "3.2"),
+    "ssl by default": (
+        "tls_on_spop",
+        swap("    mode tcp\n", "    mode tcp\n    default-server ssl\n"),
+        None,
+        "3.2"),
+    "maxconn by default": (
+        "agent_limit",
+        swap("    mode tcp\n", "    mode tcp\n    default-server maxconn 4\n"),
+        None,
+        "3.2"),
+    "httpchk by default": (
+        "http_on_spop",
+        swap("    option spop-check", "    option httpchk"),
+        None,
+        "3.2"),
+    "mode http for the agent": (
+        "agent_mode",
+        swap("    mode tcp\n", "    mode http\n"),
+        None,
+        "3.2"),
+    "no spop-check": ("agent_check", drop("option spop-check"), None, "3.2"),
+    "the agent's defaults reach others": (
+        "agent_defaults",
+        lambda t: t + "\nfrontend other\n    bind :8099\n",
+        None,
+        "3.2"),
+    "a quote is not closed": ("unreadable", swap("%[uuid()]", "\"%[uuid()]"), None, "3.2"),
+    ".if without .endif": ("unreadable", swap(".endif", ""), None, "3.2"),
+}
+
+
+def shipped():
+    for version in ("2.6", "3.0", "3.2"):
+        for cfg in [TMP + "/haproxy.cfg"] + sorted(glob.glob(TMP + "/recipes/*.cfg")):
+            status, text = doctor(cfg, version)
+            result(status == 0, "%s is clean, HAProxy %s" % (os.path.relpath(cfg, TMP), version),
+                   text)
+
+
+def broken(word):
+    with open(TMP + "/haproxy.cfg") as f:
+        cfg = f.read()
+    with open(TMP + "/kvroute.spoe") as f:
+        spoe = f.read()
+    for name, (rule, edit, edit_spoe, version) in CASES.items():
+        if word not in name:
+            continue
+        with open(TMP + "/broken-kvroute.spoe", "w") as f:
+            f.write(edit_spoe(spoe) if edit_spoe else spoe)
+        with open(TMP + "/broken.cfg", "w") as f:
+            f.write((edit(cfg) if edit else cfg).replace("/kvroute.spoe", "/broken-kvroute.spoe"))
+        status, text = doctor(TMP + "/broken.cfg", version)
+        named = re.search(r"(?m)^\S+?(:\d+)?: \[\w+ %s\] .+: \S.*$" % rule, text)
+        result(bool(named) and status == (2 if rule == "unreadable" else 1),
+               "%s: %s" % (name, rule), "status %d\n%s" % (status, text))
+
+
+def arguments():
+    status, text = doctor(TMP + "/absent.cfg")
+    result(status == 2 and "absent.cfg" in text, "a file that is missing", text)
+    with open(TMP + "/rows.txt", "w") as f:
+        f.write("no section\n")
+    status, text = doctor(TMP + "/rows.txt")
+    result(status == 2 and "rows.txt:1:" in text, "a file without a section", text)
+    status, text = doctor(TMP + "/haproxy.cfg", "soon")
+    result(status == 64, "a version without sense", text)
+
+
+def given():
+    """With the agent's configuration its addresses, sizes and sources count."""
+    with open(TMP + "/agent.yaml", "w") as f:
+        f.write('spop: {listen: ["127.0.0.1:27400"], max_frame_size: 64 KiB}\n'
+                'log_feed: {tcp: ["127.0.0.1:27401"]}\n')
+    status, text = doctor(TMP + "/haproxy.cfg", "3.2", "-f", TMP + "/agent.yaml")
+    for rule in ("agent_address", "feed_missing", "frame_size"):
+        result(status == 1 and " %s]" % rule in text, "-f: " + rule, text)
+    with open(TMP + "/agent.yaml", "w") as f:
+        f.write('pools: [{name: nobody}, {name: "*"}]\n')
+    status, text = doctor(TMP + "/haproxy.cfg", "3.2", "-f", TMP + "/agent.yaml")
+    result(status == 1 and " pool_unknown]" in text, "-f: pool_unknown", text)
+    with open(TMP + "/agent.yaml", "w") as f:
+        f.write('stats_feed: {sockets: ["unix@/run/haproxy/admin.sock"]}\n')
+    with open(TMP + "/haproxy.cfg") as f, open(TMP + "/stats.cfg", "w") as to:
+        to.write(drop(r"set-var-fmt\(txn.load\)")(f.read()))
+    status, text = doctor(TMP + "/stats.cfg", "3.2", "-f", TMP + "/agent.yaml")
+    result(status == 0, "-f: stats_feed needs no load", text)
+
+
+def main():
+    word = sys.argv[2] if sys.argv[1:2] == ["-k"] else ""
+    try:
+        shutil.copytree(os.path.join(TOP, "haproxy-conf"), TMP, dirs_exist_ok=True)
+        for name in glob.glob(TMP + "/**/*", recursive=True):
+            if name.endswith((".cfg", ".spoe")):
+                with open(name) as f:
+                    text = f.read()
+                with open(name, "w") as f:
+                    f.write(text.replace("/etc/haproxy/kvroute", TMP))
+        if not word:
+            shipped()
+            arguments()
+            given()
+        broken(word)
+    finally:
+        shutil.rmtree(TMP)
+    print("%d passed, %d failed" % (sum(results), len(results) - sum(results)))
+    return 0 if all(results) else 1
+
+
+sys.exit(main())

@@ -1,0 +1,116 @@
+/* Words of a line as HAProxy 3.0 and 3.2 print them with -dC, conditions, and lack of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "agent/doctor/doctor_in.h"
+#include "tests/unit/fault.h"
+
+static const char *const env[] = { "HOME=/root", "LIST=a b c", NULL };
+
+static const struct {
+	const char *line, *words;	/* joined by '|'; NULL: refused */
+} lines[] = {
+	{ "", "" }, { " # x", "" }, { "maxconn 10 # c", "maxconn|10" },
+	{ "a str(a\\ b)", "a|str(a b)" }, { "a \\#b", "a|#b" },
+	{ "a \"x ${HOME} \\$ \\\" \\x41 $NOPE-x ${NOPE-def}\"", "a|x /root $ \" A -x def" },
+	{ "a 'x $HOME \\n \\' b", "a|x $HOME \\n \\|b" }, { "x$HOME\\'y", "x$HOME'y" },
+	{ "\"a'b\"", "a'b" }, { "a\\qb\"\\q\"", "a\\qb\\q" }, { "g \\", "g|\\" },
+	{ "h \"${LIST[*]}\"", "h|a|b|c" }, { "\"\"", "" },
+	{ "\"a", NULL }, { "'a", NULL }, { "\"$\"", NULL }, { "\"${A\"", NULL }, { "\\x4", NULL },
+};
+
+static void test_words(void **state)
+{
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct dr_env e = { env };
+		struct dr_mem m = { 0 };
+		const char *words[DR_WORDS], *why = NULL;
+		char text[256] = "";
+		int n = dr_split(&m, &e, span_str(lines[i].line), words, &why);
+
+		for (int k = 0; k < n; k++) {
+			strcat(text, k > 0 ? "|" : "");
+			strcat(text, words[k]);
+		}
+		assert_int_equal(n < 0, lines[i].words == NULL);
+		if (lines[i].words != NULL)
+			assert_string_equal(text, lines[i].words);
+		else
+			assert_non_null(why);
+		dr_mem_free(&m);
+	}
+}
+
+static void test_conditions(void **state)
+{
+	static const struct {
+		const char *text;
+		int value;
+	} cases[] = {
+		{ "", 0 }, { "0", 0 }, { "1", 1 }, { "version_atleast(3.0)", 1 },
+		{ "version_before(3.0.11)", 0 }, { "!version_atleast(3.1)", 1 },
+		{ "defined(HOME) && !defined(FOO)", 1 }, { "0 || (1 && streq(a,a))", 1 },
+		{ "strneq(a,a)", 0 }, { "feature(THREAD)", 1 }, { "nonsense(1)", -1 }, { "(1", -1 },
+		{ "1 1", -1 }, { "streq(a", -1 },
+	};
+	struct doctor_opts o;
+	const char *why;
+
+	doctor_defaults(&o);
+	o.version = DOCTOR_VERSION(3, 0, 11);
+	o.env = env;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		why = NULL;
+		assert_int_equal(dr_condition(&o, cases[i].text, &why), cases[i].value);
+		assert_int_equal(why != NULL, cases[i].value < 0);
+	}
+}
+
+static int open_text(void *arg, const char *path, struct span *text, const char **why)
+{
+	*text = SPAN("[k]\nspoe-agent a\n groups route\nspoe-message route\n args load=var(txn.load)\n");
+	return 0;
+}
+
+static void test_no_memory(void **state)
+{
+	static const char cfg[] = "defaults\n mode http\nfrontend f\n default_backend b\nbackend b\n"
+	    " filter spoe engine k config x\n server s1 127.0.0.1:1\n";
+	unsigned long k;
+
+	for (k = 1;; k++) {
+		struct doctor_opts o;
+		struct doctor *d;
+		int status = -1;
+
+		doctor_defaults(&o);
+		o.open = open_text;
+		fault_begin(k);
+		if ((d = doctor_new(&o)) != NULL) {
+			doctor_file(d, "haproxy.cfg", span_str(cfg));
+			status = doctor_check(d);
+		}
+		if (!fault_end()) {
+			assert_int_equal(status, 0);
+			assert_int_equal(doctor_status(d), 1);
+			doctor_free(d);
+			break;
+		}
+		assert_int_equal(status, -1);
+		doctor_free(d);
+	}
+	assert_true(k > 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_words), cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_no_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* test_sessions.c - what is known of sessions, and what is not believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "agent/fleet/sessions.h"
+
+#define BYTES	((size_t)1 << 20)
+
+static const uint32_t depths[] = { 16, 32, 48, 64 };
+static const uint64_t common[] = { 1ull << 40, 2ull << 40, 3ull << 40, 4ull << 40 };
+static const uint64_t other[] = { 1ull << 40, 2ull << 40, 8ull << 40, 9ull << 40 };
+static msec now = 1000000;
+
+/* A cut prompt whose visible part is that of all sessions. */
+static struct session_turn turn(uint64_t key, uint64_t tokens)
+{
+	return (struct session_turn){ .key = key, .tenant = 1, .kind = 5, .tokens = tokens, .cut = true,
+		.n = 4, .depth = depths, .mark = common };
+}
+
+static struct session_view look(struct sessions *t, struct session_turn u)
+{
+	struct session_view v;
+
+	sessions_look(t, &u, now, &v);
+	return v;
+}
+
+static void serve(struct sessions *t, struct session_turn u, server_id to)
+{
+	sessions_sent(t, &u, to, false, 100000, now);
+	sessions_ended(t, u.key, &(struct session_end){ .at = to, .answer = 100 }, now + 1000);
+	now += 10000;
+}
+
+static uint64_t known(struct sessions *t)
+{
+	struct sessions_stats st;
+
+	sessions_stats(t, &st);
+	return st.sessions;
+}
+
+static void a_session_holds_its_last_turn(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_view v;
+
+	(void)state;
+	assert_non_null(t);
+	assert_false(look(t, turn(7, 20000)).known);
+	serve(t, turn(7, 20000), 3);
+	v = look(t, turn(7, 21000));
+	assert_true(v.known && v.trusted);
+	assert_int_equal(v.tail[0].server, 3);
+	assert_int_equal(v.held[0], 20100);
+	assert_false(look(t, turn(8, 21000)).known);
+	serve(t, turn(7, 21000), 4);			/* it moved: both are known */
+	v = look(t, turn(7, 22000));
+	assert_int_equal(v.tail[0].server, 4);
+	assert_int_equal(v.held[0], 21100);
+	assert_int_equal(v.tail[1].server, 3);
+	assert_int_equal(v.held[1], 20100);
+	sessions_free(t);
+}
+
+static void it_holds_nothing_before_it_was_served(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 20000);
+
+	(void)state;
+	sessions_sent(t, &u, 3, false, 1, now);
+	assert_true(look(t, u).open);
+	assert_false(look(t, u).trusted);
+	sessions_ended(t, 7, &(struct session_end){ .at = SERVER_NONE }, now);
+	assert_false(look(t, u).open);
+	assert_false(look(t, u).trusted);
+	sessions_free(t);
+}
+
+static void another_opening_is_not_taken_for_it(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 21000);
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	u.mark = other;
+	assert_false(look(t, u).trusted);
+	u = turn(7, 5000);				/* much shorter */
+	assert_false(look(t, u).trusted);
+	u = turn(7, 21000);
+	u.n = 3;					/* less is visible: the middle mark tells */
+	assert_true(look(t, u).trusted);
+	sessions_free(t);
+}
+
+static void a_server_that_is_gone_holds_nothing(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	sessions_server_gone(t, 3);
+	assert_false(look(t, turn(7, 21000)).trusted);
+	sessions_free(t);
+}
+
+static void it_is_over_after_a_time_learned(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		serve(t, turn(7, 20000 + 1000 * i), 3);
+	assert_true(look(t, turn(7, 30000)).trusted);
+	now += 100000;
+	assert_true(look(t, turn(7, 30000)).trusted);
+	now += 100000;
+	assert_false(look(t, turn(7, 30000)).trusted);
+	sessions_free(t);
+}
+
+/* One key with prompts of all lengths: in the long run few requests find it trusted. */
+static void one_key_for_everything_is_not_trusted(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	unsigned trusted = 0, n = 0;
+	uint64_t x = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct session_turn u;
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		u = turn(7, 5000 + (x >> 33) % 100000);
+		if (i >= 20) {
+			trusted += look(t, u).trusted;
+			n++;
+		}
+		serve(t, u, (server_id)(x >> 50 & 3));
+	}
+	assert_true(trusted * 20 < n);
+	sessions_free(t);
+}
+
+static void requests_at_the_same_time_are_not_trusted(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		struct session_turn u = turn(7, 20000 + 100 * i);
+
+		assert_int_equal(look(t, u).trusted, false);
+		sessions_sent(t, &u, 3, false, 1, now += 10);
+		if (i > 0)
+			sessions_ended(t, 7, &(struct session_end){ .at = 3 }, now);
+	}
+	sessions_ended(t, 7, &(struct session_end){ .at = 3 }, now);
+	assert_false(look(t, turn(7, 30000)).trusted);
+	sessions_free(t);
+}
+
+/* The same request decided again is no other turn. */
+static void a_request_decided_again_is_one_turn(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 20000);
+
+	(void)state;
+	sessions_sent(t, &u, 3, false, 1, now);
+	sessions_ended(t, 7, &(struct session_end){ .at = SERVER_NONE }, now);
+	sessions_sent(t, &u, 4, true, 1, now);
+	sessions_ended(t, 7, &(struct session_end){ .at = 4 }, now);
+	assert_int_equal(look(t, u).turns, 1);
+	assert_int_equal(look(t, turn(7, 21000)).tail[0].server, 4);
+	sessions_free(t);
+}
+
+static void a_compaction_is_seen_once_it_is_sure(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u;
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		u = turn(7, 20000 + 1000 * i);
+		u.cut = false;
+		assert_false(look(t, u).shrank);
+		serve(t, u, 3);
+	}
+	u.tokens = 4000;
+	u.n = 2;
+	assert_true(look(t, u).shrank);
+	u.cut = true;
+	assert_false(look(t, u).shrank);
+	sessions_free(t);
+}
+
+static void promises_are_learned_and_decay(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	double busy;
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	assert_true(sessions_promise(t, 3).busy == 0);		/* no session had a second turn */
+	for (unsigned i = 1; i < 10; i++)
+		serve(t, turn(7, 20000 + 1000 * i), 3);
+	assert_true(sessions_turns_left(t, 5) > 8.9 && sessions_turns_left(t, 5) < 9.1);
+	assert_true(sessions_turns_left(t, 6) == 0);
+	busy = sessions_promise(t, 3).busy;
+	assert_true(busy > 0.008 && busy < 0.01);		/* 0.9 x 0.1 s of 10 s */
+	assert_true(sessions_promise(t, 3).tokens > 26000);
+	assert_true(sessions_promise(t, 4).busy == 0);
+	now += 15000;
+	sessions_age(t, 100, now);
+	assert_true(sessions_promise(t, 3).busy < 0.6 * busy && sessions_promise(t, 3).busy > 0);
+	now += 160000;
+	sessions_age(t, 100, now);
+	assert_true(sessions_promise(t, 3).busy == 0 && sessions_promise(t, 3).tokens == 0);
+	serve(t, turn(7, 30000), 4);				/* elsewhere from now on */
+	assert_true(sessions_promise(t, 3).busy == 0 && sessions_promise(t, 4).busy > 0);
+	sessions_free(t);
+}
+
+static void the_table_is_bounded_and_tenants_keep_some(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct sessions_stats st;
+	struct session_turn u;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++)
+		serve(t, turn(100000 + i, 20000), 3);
+	for (uint64_t i = 0; i < 60000; i++) {
+		u = turn(1 + i, 20000);
+		u.tenant = 2;
+		if (i < 50000) {
+			sessions_sent(t, &u, 3, false, 1, now);
+			sessions_ended(t, u.key, &(struct session_end){ .at = 3 }, now++);
+		}
+	}
+	sessions_stats(t, &st);
+	assert_int_equal(st.sessions, st.max_sessions);
+	assert_true(st.evicted > 40000 && st.max_sessions * sizeof(struct session_tail) < BYTES);
+	assert_true(known(t) < 20000);
+	assert_true(look(t, turn(50000, 20000)).known);
+	assert_false(look(t, turn(1, 20000)).known);
+	sessions_free(t);
+	assert_null(sessions_new(SESSIONS_LEAST - 1));
+}
+
+static void without_a_table_nothing_is_known(void **state)
+{
+	struct session_turn u = turn(7, 20000);
+
+	(void)state;
+	assert_false(look(NULL, u).known);
+	sessions_sent(NULL, &u, 3, false, 1, now);
+	sessions_ended(NULL, 7, &(struct session_end){ .at = 3 }, now);
+	sessions_age(NULL, 10, now);
+	sessions_server_gone(NULL, 3);
+	assert_true(sessions_promise(NULL, 3).busy == 0);
+	sessions_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_session_holds_its_last_turn),
+		cmocka_unit_test(it_holds_nothing_before_it_was_served),
+		cmocka_unit_test(another_opening_is_not_taken_for_it),
+		cmocka_unit_test(a_server_that_is_gone_holds_nothing),
+		cmocka_unit_test(it_is_over_after_a_time_learned),
+		cmocka_unit_test(one_key_for_everything_is_not_trusted),
+		cmocka_unit_test(requests_at_the_same_time_are_not_trusted),
+		cmocka_unit_test(a_request_decided_again_is_one_turn),
+		cmocka_unit_test(a_compaction_is_seen_once_it_is_sure),
+		cmocka_unit_test(promises_are_learned_and_decay),
+		cmocka_unit_test(the_table_is_bounded_and_tenants_keep_some),
+		cmocka_unit_test(without_a_table_nothing_is_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

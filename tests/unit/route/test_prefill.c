@@ -1,0 +1,233 @@
+/* test_prefill.c - prompts that a server of another pool computes. */
+#include "tests/unit/route/world.h"
+
+#define HOLDS	1000000
+#define LONG	"abcdefghijklmnopqrstuvwxyz"	/* 16 KB, about 4000 tokens */
+
+static void row(struct world *w, const char *name, enum hastats_state state, const char *address)
+{
+	struct hastats_row r = {
+		.pool = SPAN("pre"), .server = span_str(name), .state = state, .weight = 1,
+		.address = span_str(address),
+	};
+
+	route_observe_server(w->r, SPAN("lb"), &r, w->now, w->now + HOLDS);
+}
+
+/* Computing takes a second for 1000 tokens, so that it pays to split whenever it is possible. */
+static void start(struct world *w)
+{
+	world_options(w);
+	w->o.pools = calloc(2, sizeof(*w->o.pools));
+	w->o.n_pools = 2;
+	w->o.pools[0] = w->o.pools[1] = w->o.pool_default;
+	strcpy(w->o.pools[0].name, "pool");
+	strcpy(w->o.pools[0].prefill, "pre");
+	strcpy(w->o.pools[1].name, "pre");
+	w->o.pools[0].policy.prefill_tokens_per_s = 1000;
+	world_open(w);
+}
+
+static void end(struct world *w)
+{
+	world_end(w);
+	free(w->o.pools);
+}
+
+static struct pool *pool_named(struct world *w, const char *name)
+{
+	struct pool *p = fleet_find(&w->r->fleet, span_str(name));
+
+	assert_non_null(p);
+	return p;
+}
+
+static struct server *in_pre(struct world *w, const char *name)
+{
+	struct server *s = pool_find(pool_named(w, "pre"), span_str(name), 0);
+
+	assert_non_null(s);
+	return s;
+}
+
+static uint64_t held(struct world *w, const struct server *s)
+{
+	return index_server_room(w->r->index, s->id);
+}
+
+static void long_prompts_are_split_and_short_ones_not(void **state)
+{
+	struct world w;
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "u1", "a");
+	assert_int_equal(w.a.prefill.n, 0);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 0);
+	ask(&w, "u2", LONG);
+	assert_true(is(w.a.prefill, "10.0.0.7:8000"));
+	assert_true(w.a.server.n > 0);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 1);
+	assert_true(in_pre(&w, "p1")->unanswered_s > 0);
+	/* the decode server has an answer to come, and no work */
+	assert_true(pool_find(pool_named(&w, "pool"), w.a.server, 0)->n_open >= 1);
+	assert_int_equal(pool_named(&w, "pool")->route->splits, 1);
+	end(&w);
+}
+
+static void both_hold_the_prompt_afterwards(void **state)
+{
+	struct server *s;
+	struct world w;
+	char at[SERVER_NAME_MAX + 1] = "";
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "[fd00::7]:8000");
+	ask(&w, "u1", LONG);
+	assert_true(is(w.a.prefill, "[fd00::7]:8000"));
+	memcpy(at, w.a.server.p, w.a.server.n);
+	s = pool_find(pool_named(&w, "pool"), w.a.server, 0);
+	w.now += 900;
+	tell_first(&w, "u1", at, 200, "text/event-stream");
+	assert_int_equal(in_pre(&w, "p1")->n_open, 0);
+	assert_int_equal(in_pre(&w, "p1")->n_unanswered, 0);
+	assert_int_equal(s->n_open, 1);
+	tell_done(&w, "u1", at, 200, "--", 900);
+	assert_int_equal(s->n_open, 0);
+	assert_true(held(&w, s) > 0);
+	assert_int_equal(held(&w, s), held(&w, in_pre(&w, "p1")));
+	/* the next turn is cached where it is decoded, and computing is cheaper than a transfer */
+	w.o.pools[0].policy.prefill_tokens_per_s = 8000;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	ask(&w, "u2", LONG "A");
+	assert_true(is(w.a.server, at));
+	assert_int_equal(w.a.prefill.n, 0);
+	end(&w);
+}
+
+static const struct { const char *name; enum hastats_state state; const char *address; } none[] = {
+	{ "down", HASTATS_DOWN, "10.0.0.7:8000" },
+	{ "drained", HASTATS_DRAIN, "10.0.0.7:8000" },
+	{ "without an address", HASTATS_UP, "" },
+	{ "on a unix socket", HASTATS_UP, "unix" },
+	{ "with a header in its address", HASTATS_UP, "10.0.0.7:80\r\nx: y" },
+	{ "of no host", HASTATS_UP, "0.0.0.0:8000" },
+	{ "port 0", HASTATS_UP, "10.0.0.7:0" },
+};
+
+static void without_a_server_nothing_is_split(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		struct world w;
+
+		start(&w);
+		row(&w, "p1", none[i].state, none[i].address);
+		ask(&w, "u1", LONG);
+		if (w.a.prefill.n > 0 || w.a.server.n == 0)
+			fail_msg("%s: split", none[i].name);
+		end(&w);
+	}
+}
+
+static void an_unknown_address_is_a_problem(void **state)
+{
+	struct problem_event e;
+	struct world w;
+	bool found = false;
+	char uid[16];
+
+	(void)state;
+	start(&w);
+	for (int i = 0; i < 300; i++) {
+		snprintf(uid, sizeof(uid), "u%d", i);
+		ask(&w, uid, LONG);
+		served(&w, uid);
+		w.now += 500;
+		while (route_problem_next(w.r, w.now, &e))
+			found |= e.what == PROBLEM_PREFILL_UNKNOWN && strcmp(e.pool, "pool") == 0;
+	}
+	assert_true(found);
+	end(&w);
+}
+
+/* One server fails all its prompts: the other one gets them. */
+static void a_prefill_server_that_fails_gets_fewer(void **state)
+{
+	unsigned bad = 0, good = 0;
+	struct world w;
+	char uid[16], turns[32] = LONG;
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.1:8000");
+	row(&w, "p2", HASTATS_UP, "10.0.0.2:8000");
+	for (int i = 0; i < 40; i++) {
+		char at[SERVER_NAME_MAX + 1] = "";
+		bool first;
+
+		turns[0] = (char)('A' + i % 26);
+		turns[1] = (char)('A' + i / 26);
+		snprintf(uid, sizeof(uid), "u%d", i);
+		ask(&w, uid, turns);
+		memcpy(at, w.a.server.p, w.a.server.n);
+		first = is(w.a.prefill, "10.0.0.1:8000");
+		bad += first;
+		good += is(w.a.prefill, "10.0.0.2:8000");
+		w.now += 50;
+		tell_done(&w, uid, at, first ? 502 : 200, "--", 50);
+	}
+	assert_true(good > 4 * bad);
+	assert_true(pool_named(&w, "pool")->route->split_failures == bad && bad > 0);
+	assert_int_equal(in_pre(&w, "p1")->n_open + in_pre(&w, "p2")->n_open, 0);
+	end(&w);
+}
+
+static void a_repeated_request_is_counted_once(void **state)
+{
+	struct world w;
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "u1", LONG);
+	ask(&w, "u1", LONG);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 1);
+	assert_int_equal(pool_named(&w, "pool")->route->splits, 1);
+	w.now += w.o.ledger_max_age_ms + 1;
+	route_tick(w.r, w.now);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 0);
+	end(&w);
+}
+
+static void in_shadow_mode_none_is_named(void **state)
+{
+	struct world w;
+
+	(void)state;
+	start(&w);
+	w.o.pools[0].mode = MODE_SHADOW;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "u1", LONG);
+	assert_int_equal(w.a.prefill.n, 0);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 0);
+	end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(long_prompts_are_split_and_short_ones_not),
+		cmocka_unit_test(both_hold_the_prompt_afterwards),
+		cmocka_unit_test(without_a_server_nothing_is_split),
+		cmocka_unit_test(an_unknown_address_is_a_problem),
+		cmocka_unit_test(a_prefill_server_that_fails_gets_fewer),
+		cmocka_unit_test(a_repeated_request_is_counted_once),
+		cmocka_unit_test(in_shadow_mode_none_is_named),
+	};
+
+	return cmocka_run_group_tests_name("route prefill", tests, NULL, NULL);
+}
