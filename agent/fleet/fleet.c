@@ -144,6 +144,7 @@ struct server *fleet_server(struct fleet *f, struct pool *p, struct span name, u
 	s->name_hash = name_hash;
 	s->pool = p;
 	s->id = id;
+	s->cleared = CLEARED_NEVER;
 	rate_init(&s->rate, p->slowness > 0 ? p->slowness : 1);
 	f->by_id[id] = s;
 	f->next_id = (server_id)((id + 1) % SERVERS_MAX);
@@ -159,6 +160,7 @@ struct server *fleet_nowhere(struct fleet *f, struct pool *p)
 		return p->nowhere;
 	s->pool = p;
 	s->id = id;
+	s->cleared = CLEARED_NEVER;
 	f->by_id[id] = s;
 	f->next_id = (server_id)((id + 1) % SERVERS_MAX);
 	return p->nowhere = s;

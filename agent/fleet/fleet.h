@@ -27,6 +27,8 @@
  * agents which start together do not all send their first request to the same server. */
 #define FIRST_TURN	(1u << 20)
 
+#define CLEARED_NEVER	(INT64_MIN / 2)	/* differences to any time are in range */
+
 #define SLOTS_MAX	16	/* HAProxy processes kept apart for one server; more share the last slot */
 
 /* Work that a request brings to a server before its first token. */
@@ -69,7 +71,9 @@ struct server {
 	uint32_t weight, conn, queue;	/* from the last load string; without any, from stats rows */
 	msec seen;			/* last load string that named it */
 	msec told;			/* last load string or row of another agent that named it, as far as told */
-	msec cleared;			/* when its engine's cache was empty last, as far as known; 0: never */
+	/* when its engine's cache was empty last, as far as known, also before the clock's 0 */
+	msec cleared;			/* or CLEARED_NEVER */
+	bool restored;			/* pages of it were loaded from a snapshot */
 	msec rowed;			/* first stats row; 0: none */
 	struct slot *slots[SLOTS_MAX];
 	unsigned n_slots;

@@ -328,7 +328,8 @@ static void begin_writing(struct share *sh, uint64_t wanted)
 		position_before(sh->part[i].at, SAFETY_MS, s->meta.at[i]);
 	s->since = clock_msec();
 	s->n = 0;
-	s->w = route_snapshot(sh->agent->route, agent_msec(sh->agent), put_bytes, s);
+	s->w = route_snapshot(
+	    sh->agent->route, agent_msec(sh->agent), clock_wall_ms(), put_bytes, s);
 	if (s->w == NULL) {
 		lease_end(sh);
 		return;

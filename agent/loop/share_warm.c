@@ -147,7 +147,9 @@ static void start_restoring(struct share *sh)
 		refuse_snapshot(sh, "it has another size than described");
 		return;
 	}
-	w->restoring = route_restore_begin(sh->agent->route, w->bytes, w->n, agent_msec(sh->agent));
+	w->restoring = route_restore_begin(sh->agent->route, &(struct route_saved){
+		.bytes = w->bytes, .n = w->n, .theirs = true, .now = agent_msec(sh->agent),
+		.wall_ms = clock_wall_ms() });
 	if (w->restoring == NULL) {
 		refuse_snapshot(sh, "not enough memory to load it");
 		return;

@@ -120,6 +120,9 @@ static bool restore(struct fetch *f, struct snapshot_stats *st)
 	uint8_t *end = looked > 0 ? memmem(f->bytes, looked, "\r\n\r\n", 4) : NULL;
 	struct agent *a = f->s->agent;
 	struct err e = { 0 };
+	struct route_saved saved = {
+		.theirs = true, .now = agent_msec(a), .wall_ms = clock_wall_ms(),
+	};
 	size_t head;
 
 	if (end == NULL || f->n < sizeof(ok) - 1)
@@ -130,7 +133,9 @@ static bool restore(struct fetch *f, struct snapshot_stats *st)
 		return false;
 	}
 	head = (size_t)(end + 4 - f->bytes);
-	if (route_restore(a->route, f->bytes + head, f->n - head, agent_msec(a), st, &e) != 0)
+	saved.bytes = f->bytes + head;
+	saved.n = f->n - head;
+	if (route_restore(a->route, &saved, st, &e) != 0)
 		return fetch_fail(f, e.text);
 	return true;
 }

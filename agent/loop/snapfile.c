@@ -153,14 +153,14 @@ static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapsh
     struct err *e)
 {
 	size_t tree = snapshot_length(p, n);
-	msec now = clock_msec();
+	struct route_saved saved = {
+		.bytes = p, .n = tree > 0 ? tree : n, .now = clock_msec(), .wall_ms = clock_wall_ms(),
+	};
 
-	if (tree == 0)
-		tree = n;
-	if (route_restore(s->route, p, tree, now, st, e) != 0)
+	if (route_restore(s->route, &saved, st, e) != 0)
 		return -1;
-	tree += restore_positions(s, p + tree, n - tree);
-	if (tree < n && route_restore_events(s->route, p + tree, n - tree, now, e) != 0)
+	tree = saved.n + restore_positions(s, p + saved.n, n - saved.n);
+	if (tree < n && route_restore_events(s->route, p + tree, n - tree, saved.now, e) != 0)
 		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
 	return 0;
 }
@@ -280,7 +280,8 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 {
 	char positions[SHARE_POSITIONS_MAX];
 	size_t n = share_positions(s->share, positions, sizeof(positions));
-	struct snapshot_writer *w = route_snapshot(s->route, clock_msec(), write_bytes, &fd);
+	struct snapshot_writer *w = route_snapshot(
+	    s->route, clock_msec(), clock_wall_ms(), write_bytes, &fd);
 	int rc, error;
 
 	errno = ENOMEM;

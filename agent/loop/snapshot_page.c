@@ -49,7 +49,7 @@ int snapshot_page_begin(struct snapshot_page **page, const struct sibling_reader
 	if ((p = mem_alloc(sizeof(*p))) == NULL)
 		return 503;
 	p->out = out;
-	if ((p->w = route_snapshot(r, now, put_bytes, p)) == NULL) {
+	if ((p->w = route_snapshot(r, now, clock_wall_ms(), put_bytes, p)) == NULL) {
 		mem_free(p);
 		return 503;
 	}

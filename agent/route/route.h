@@ -233,18 +233,27 @@ bool route_work(struct route *r);
 
 /* ---- over a restart ------------------------------------------------------------------------ */
 
-/* Write the index as bytes, in steps of snapshot_write(). Returns NULL if there is no memory. */
-struct snapshot_writer *route_snapshot(struct route *r, msec now, snapshot_put *put, void *arg);
+/* Write the index as bytes, in steps of snapshot_write(). <wall_ms>: the wall clock at <now>.
+ * Returns NULL if there is no memory. */
+struct snapshot_writer *route_snapshot(
+    struct route *r, msec now, int64_t wall_ms, snapshot_put *put, void *arg);
+
+struct route_saved {
+	const uint8_t *bytes;	/* what route_snapshot() put, here or in another agent */
+	size_t n;
+	bool theirs;		/* a sibling has written it: what it inferred remains the sibling's */
+	msec now;
+	int64_t wall_ms;	/* the wall clock at <now> */
+};
 
 /* Load a snapshot beside what is known. Returns -1, sets <e> and changes nothing if that fails. */
-int route_restore(struct route *r, const uint8_t *bytes, size_t n, msec now,
-    struct snapshot_stats *s, struct err *e);
+int route_restore(struct route *r, const struct route_saved *from, struct snapshot_stats *s,
+    struct err *e);
 
-/* The same in steps of about 0.1 ms; requests may come in between. <bytes> is borrowed until
+/* The same in steps of about 0.1 ms; requests may come in between. from->bytes is borrowed until
  * route_restore_end(). Returns NULL if there is no memory. */
 struct route_restoring;
-struct route_restoring *route_restore_begin(
-    struct route *r, const uint8_t *bytes, size_t n, msec now);
+struct route_restoring *route_restore_begin(struct route *r, const struct route_saved *from);
 /* Returns 0 if there is more; 1, with <s>, if all is loaded; -1, with <e>, if it is refused. */
 int route_restore_step(struct route_restoring *a, struct snapshot_stats *s, struct err *e);
 void route_restore_end(struct route_restoring *a);	/* at any time; <a> may be NULL */

@@ -267,6 +267,8 @@ bool server_would_leave(const struct route *r, const struct pool *p, msec named)
  * names it again, it is a new server. */
 void servers_sweep(struct route *r);
 
+#define CLEARED_ALIKE_MS	2000	/* two agents hear of the same clear, or one reads it back */
+
 /* Note that HAProxy named <s> to another agent. */
 static inline void server_told(struct server *s, msec named)
 {

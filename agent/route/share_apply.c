@@ -16,7 +16,6 @@
 #define WORK_MOST_S	3600.0		/* of one request; more is no estimate */
 #define TOKENS_MOST	((uint64_t)1 << 32)
 #define COMPARED_MS		60000	/* older sums and ends are of another tree than today's */
-#define CLEARED_ALIKE_MS	2000	/* two agents hear of the same event */
 
 /* ---- PLACED --------------------------------------------------------------------------------- */
 
@@ -343,7 +342,7 @@ static void apply_taken_back(
 /* A sibling knows that the engine's cache was empty then. */
 static void note_cleared(struct route *r, const struct share_server *at, msec ago, msec now)
 {
-	server_id id = ago >= 0 && ago < now ? sync_known(r, at) : SERVER_NONE;
+	server_id id = ago >= 0 ? sync_known(r, at) : SERVER_NONE;
 	struct server *s;
 
 	if (id == SERVER_NONE)

@@ -418,7 +418,7 @@ static msec cleared_at(struct route *r, server_id id)
 	msec at;
 
 	pthread_mutex_lock(&r->lock);
-	at = r->fleet.by_id[id] != NULL ? r->fleet.by_id[id]->cleared : 0;
+	at = r->fleet.by_id[id] != NULL ? r->fleet.by_id[id]->cleared : CLEARED_NEVER;
 	pthread_mutex_unlock(&r->lock);
 	return at;
 }
@@ -443,7 +443,7 @@ void sync_apply_held(struct route *r, const struct share_held *h, msec now)
 	struct whole w;
 	uint32_t had;
 
-	if (id == SERVER_NONE || (cleared_at(r, id) > 0 && now - use.unused_ms < cleared_at(r, id)))
+	if (id == SERVER_NONE || now - use.unused_ms < cleared_at(r, id))
 		return;
 	share_take_pages(r, &h->space, &h->anchor, h->pages, h->n, &w);
 	if (w.n == 0)

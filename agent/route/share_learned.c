@@ -100,6 +100,15 @@ static void take_capacity(
 	room_inferred(r, s);
 }
 
+/* The sibling repeats it under its own number, if it lives; then that counts. */
+void share_recall_learned(
+    struct route *r, struct server *s, const struct share_learned *l, msec now)
+{
+	take_rate(s, l, now);
+	if (l->capacity_tokens > 0)
+		take_capacity(r, 0, s, l->capacity_tokens, now);
+}
+
 void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now)
 {
 	server_id id = sync_server(r, &l->at, l->named_ago_ms, now);

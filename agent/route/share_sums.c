@@ -167,7 +167,7 @@ static msec cleared_ago(struct route *r, server_id id, msec now)
 
 	pthread_mutex_lock(&r->lock);
 	s = r->fleet.by_id[id];
-	ago = s != NULL && s->cleared > 0 ? now - s->cleared : -1;
+	ago = s != NULL && s->cleared != CLEARED_NEVER ? now - s->cleared : -1;
 	pthread_mutex_unlock(&r->lock);
 	return ago;
 }

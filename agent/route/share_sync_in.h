@@ -216,6 +216,9 @@ void sync_apply_old(struct route *r, const struct share_digest *d, msec now);
 void share_put_learned(struct route *r, server_id id, msec every, msec now);
 /* Tell what has changed, and all once a minute. */
 void share_tell_learned(struct route *r, msec now);
+/* The same of a snapshot that a sibling has written. Under the lock and with the options. */
+void share_recall_learned(
+    struct route *r, struct server *s, const struct share_learned *l, msec now);
 void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now);
 
 /* ---- share_ends.c: ends, and pages of those that siblings lack ---- */

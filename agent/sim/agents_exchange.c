@@ -205,7 +205,8 @@ static int add_bytes(void *arg, const void *p, size_t n)
 int exchange_snapshot(struct agents *a, unsigned i, struct buf *to)
 {
 	struct snapshot_writer *w =
-	    route_snapshot(router_core(a->agent[i].router), now_ms(a), add_bytes, to);
+	    route_snapshot(router_core(a->agent[i].router), now_ms(a), WALL_MS + now_ms(a),
+		add_bytes, to);
 	int state = w != NULL ? 0 : -1;
 
 	while (state == 0)
@@ -218,17 +219,19 @@ int exchange_snapshot(struct agents *a, unsigned i, struct buf *to)
 static int warm_up(struct agents *a, unsigned i)
 {
 	unsigned from = (i + 1) % a->opts.n;
+	struct route_saved saved = { .theirs = true, .now = now_ms(a), .wall_ms = WALL_MS + now_ms(a) };
 	struct snapshot_stats st;
 	struct buf b = { 0 };
 	struct err e;
-	int bad = 0;
+	int bad;
 
 	if (from == i || a->agent[from].router == NULL)
 		return 0;
-	if (exchange_snapshot(a, from, &b) < 0 ||
-	    route_restore(router_core(a->agent[i].router), (const uint8_t *)b.p, b.n, now_ms(a), &st,
-		&e) < 0)
-		bad = -1;
+	bad = exchange_snapshot(a, from, &b) < 0 ? -1 : 0;
+	saved.bytes = (const uint8_t *)b.p;
+	saved.n = b.n;
+	if (bad == 0)
+		bad = route_restore(router_core(a->agent[i].router), &saved, &st, &e);
 	buf_free(&b);
 	return bad;
 }
