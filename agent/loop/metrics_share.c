@@ -69,6 +69,8 @@ static const struct metric_row route_rows[] = {
 	  "Requests of siblings that were closed because their ends were lost on the way." },
 	{ "share_resyncs_total", "", COUNTER, R(rounds),
 	  "Digests made of all servers, to compare with those of siblings." },
+	{ "share_sums_dropped_total", "", COUNTER, R(sums_dropped),
+	  "Digests that were not compared, because too many came at once; those of the next round are." },
 	{ "share_differing_parts", "", GAUGE, R(parts_differing),
 	  "Parts of servers that differed in the last digest of any sibling; 0: all hold the same." },
 	{ "share_ends_lacked_total", "", COUNTER, R(ends_lacked),

@@ -172,6 +172,7 @@ void route_share_stats(struct route *r, struct route_share_stats *s)
 	s->closed_by_lease = count_of(&sh->n.closed_by_lease);
 	s->closed_as_lost = count_of(&sh->n.closed_as_lost);
 	s->rounds = count_of(&sh->n.rounds);
+	s->sums_dropped = count_of(&sh->n.sums_dropped);
 	s->parts_differing = count_of(&sh->n.parts_differing);
 	s->ends_lacked = count_of(&sh->n.ends_lacked);
 	s->held_put = count_of(&sh->n.held_put);

@@ -84,6 +84,7 @@ struct route_share_stats {
 	uint64_t closed_by_lease;	/* of siblings that fell silent */
 	uint64_t closed_as_lost;	/* of siblings that have fewer open: their ends were lost */
 	uint64_t rounds;	/* digests made of all servers */
+	uint64_t sums_dropped;	/* of siblings' digests, for which there was no room */
 	uint64_t parts_differing;	/* parts of servers that differed in the last digest of any sibling */
 	uint64_t ends_lacked;	/* ends of siblings' prefixes that were not known here */
 	/* prefixes sent again; applied; too old for a full server, or without room */

@@ -78,7 +78,8 @@ struct share_counts {
 	_Atomic uint64_t put[SHARE_KINDS], applied[SHARE_KINDS];
 	_Atomic uint64_t pages_put, pages_skipped, pages_applied;
 	_Atomic uint64_t unplaced, repeated, early, ignored, refused, closed_by_lease, closed_as_lost;
-	_Atomic uint64_t rounds, parts_differing, ends_lacked, held_put, held_applied, held_refused;
+	_Atomic uint64_t rounds, sums_dropped;
+	_Atomic uint64_t parts_differing, ends_lacked, held_put, held_applied, held_refused;
 };
 
 struct sharing {

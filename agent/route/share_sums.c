@@ -6,7 +6,6 @@
 #define STILL_SAMPLES	2u	/* without a move of any horizon */
 #define ANSWER_MS	1000		/* so often sums of a server may answer those of siblings */
 #define LEARNED_MS	10000		/* what is learned goes with the sums */
-#define ROUND_MOST_MS	10000		/* the sums of a round come within that time */
 #define BOUNDARY_PART	4		/* of the time since the horizon, at most */
 #define EVICT_A_SLICE	8u		/* records */
 #define SERVERS_A_SLICE	64u
@@ -256,6 +255,7 @@ static void hear_sums(struct route *r, share_agent from, server_id id,
 
 	sums_horizon(y, id, d->evicted_ago_ms, now);
 	compare_named(r, id, d->named_ago_ms, now);
+	unknown_told(y, from, id);
 	y->heard_from[id] = from;
 	y->heard_at[id] = now;
 }
@@ -273,9 +273,12 @@ void sync_apply_digest(
 		note_round(y, now);
 	else if (id != SERVER_NONE)
 		hear_sums(r, from, id, d, now);
-	if (y->n_theirs == SUMS_MAX || (!end && (id == SERVER_NONE || d->first_part != 0 ||
-							d->n != SPACE_PARTS)))
+	if (!end && (id == SERVER_NONE || d->first_part != 0 || d->n != SPACE_PARTS))
 		return;
+	if (y->n_theirs == SUMS_MAX) {
+		count_add_any(&r->sharing->n.sums_dropped, 1);
+		return;
+	}
 	t = &y->theirs[y->n_theirs++];
 	*t = (struct their_sums){
 		.from = from, .server = id, .since = y->pass + 1,
@@ -294,7 +297,7 @@ void sync_apply_old(struct route *r, const struct share_digest *d, msec now)
 		sums_horizon(r->sharing->sync, id, d->evicted_ago_ms, now);
 }
 
-static bool is_comparable(const struct sync *y, const struct their_sums *t)
+bool sums_comparable(const struct sync *y, const struct their_sums *t)
 {
 	return t->since <= y->pass && are_alike(y->cutoff, t->cutoff) &&
 	    (t->server == SERVER_NONE || are_alike(y->low[t->server], t->low));
@@ -315,46 +318,13 @@ static uint32_t compare_one(struct sync *y, const struct their_sums *t)
 	return differing;
 }
 
-static bool has_pages(const struct sync *y, server_id id)
-{
-	for (unsigned k = 0; k < SPACE_PARTS; k++)
-		if (y->sums[id][k] != 0)
-			return true;
-	return false;
-}
-
-/* Tell if <from> has told sums of all servers that hold pages here and that siblings are told of.
- * The first of them may have been compared by an earlier walk. */
-static bool told_all(struct route *r, share_agent from)
-{
-	const struct sync *y = r->sharing->sync;
-	struct server_names n;
-
-	for (unsigned id = 0; id < SERVERS_MAX; id++)
-		if ((y->heard_from[id] != from || y->now - y->heard_at[id] > ROUND_MOST_MS) &&
-		    has_pages(y, (server_id)id) && sync_names(r, (server_id)id, &n) && !n.left)
-			return false;
-	return true;
-}
-
-/* A sibling that does not know a server learns of it by a round of an agent that does. */
-static void look_for_unknown(struct route *r)
-{
-	const struct sync *y = r->sharing->sync;
-
-	for (uint32_t i = 0; i < y->n_theirs; i++)
-		if (y->theirs[i].server == SERVER_NONE && is_comparable(y, &y->theirs[i]) &&
-		    !told_all(r, y->theirs[i].from))
-			sync_wanted(r->sharing, RESYNC_SOON);
-}
-
 static void compare_next(struct sync *y)
 {
 	const struct their_sums *t = &y->theirs[y->at];
 
 	if (t->server != SERVER_NONE && t->since <= y->pass && has_bit(y->early, t->server))
 		return;
-	if (!is_comparable(y, t)) {
+	if (!sums_comparable(y, t)) {
 		y->theirs[y->n_kept] = *t;
 		y->theirs[y->n_kept++].since = y->pass + 1;
 		return;
@@ -370,7 +340,7 @@ bool sums_compare(struct route *r)
 	struct sync *y = r->sharing->sync;
 
 	if (y->at == 0) {
-		look_for_unknown(r);
+		unknown_look(r);
 		y->n_kept = y->differing = 0;
 		y->compared = false;
 	}

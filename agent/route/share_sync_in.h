@@ -89,6 +89,14 @@ struct asked {
 	uint32_t times;			/* this agent asked */
 };
 
+/* Servers that a sibling does not tell of, for which a round was asked for. */
+#define UNKNOWN_ASKED	64u		/* siblings */
+
+struct unknown_asked {
+	share_agent from;		/* 0: free */
+	uint64_t servers[SERVERS_MAX / 64];
+};
+
 enum sync_phase {
 	SYNC_IDLE, SYNC_EVICT, SYNC_WALK, SYNC_SUMS, SYNC_COMPARE, SYNC_ENDS, SYNC_WANT, SYNC_HELD
 };
@@ -133,6 +141,9 @@ struct sync {
 	/* who told sums of a server last, and when: those of a round come in several walks */
 	share_agent heard_from[SERVERS_MAX];
 	msec heard_at[SERVERS_MAX];
+	struct unknown_asked unknown[UNKNOWN_ASKED];
+	uint32_t next_unknown, unknown_losses;
+	msec unknown_since;
 	struct their_sums theirs[SUMS_MAX];
 	uint32_t n_theirs, n_kept, differing;
 	bool compared;
@@ -203,12 +214,21 @@ msec sums_told_ago(struct route *r, server_id id, msec now);
 bool sums_evict(struct route *r, msec now);
 bool sums_put(struct route *r, msec now);
 bool sums_compare(struct route *r);
+/* Return whether the walk has made sums of what <t> is of. */
+bool sums_comparable(const struct sync *y, const struct their_sums *t);
 
 void sync_apply_digest(
     struct route *r, share_agent from, const struct share_digest *d, msec now);
 
 /* Take only the horizon of one that was made long ago: it comes from an old stream. */
 void sync_apply_old(struct route *r, const struct share_digest *d, msec now);
+
+/* ---- share_unknown.c: servers that a sibling does not tell of ---- */
+
+/* Look for them in the rounds that the walk has compared. */
+void unknown_look(struct route *r);
+/* A sibling has told sums of <id>. */
+void unknown_told(struct sync *y, share_agent from, server_id id);
 
 /* ---- share_learned.c: what is learned of a server ---- */
 

@@ -2,6 +2,7 @@
  * agents hold the same pages, and no request stays open.
  *
  * SHARE_SEEDS=n in the environment: n random runs of each kind; default 3. */
+#include "agent/route/share_sync_in.h"
 #include "tests/unit/route/fleet.h"
 
 static struct fleet_world f;
@@ -333,6 +334,54 @@ static void a_server_of_one_haproxy_stays(void **state)
 	fleet_end(&f);
 }
 
+/* B forgets a server sooner than A, and wants none of its pages. A tells of it once more. */
+static void a_server_that_a_sibling_does_not_want(void **state)
+{
+	uint64_t rounds;
+
+	fleet_begin(&f, 2);
+	B->o.server_max_age_ms = 60000;
+	fleet_open(&f);
+	A->q.load = B->q.load = SPAN("lb1/1;s1=1,0,0,1");
+	serve(A, "1", "abc");
+	pass(&f, 5);
+	A->q.load = B->q.load = SPAN("lb1/1;s2=1,0,0,1");
+	for (unsigned i = 0; i < 9; i++) {
+		serve(A, (char[]){ 'a', (char)('a' + i), '\0' }, "xyz");
+		serve(B, (char[]){ 'b', (char)('a' + i), '\0' }, "uvw");
+		work_for(&f, 10000, 100);
+	}
+	assert_true(server(A, "s1").found);
+	assert_false(server(B, "s1").found);
+	rounds = share_stats(&f.a[0]).rounds;
+	for (unsigned i = 0; i < 10; i++) {
+		route_share_resync(B->r);
+		work_for(&f, 20000, 100);
+	}
+	assert_in_range(share_stats(&f.a[1]).rounds, 10, 12);
+	assert_int_equal(share_stats(&f.a[0]).rounds, rounds + 1);
+	fleet_end(&f);
+}
+
+/* More sums than there is room for are counted, and compared in a later round. */
+static void too_many_sums(void **state)
+{
+	const uint64_t sums[SPACE_PARTS] = { 0 };
+	struct share_entry e = { .kind = SHARE_DIGEST, .u.digest = {
+		.at = { SPAN("pool"), SPAN("s1") }, .sums = sums, .n = SPACE_PARTS,
+		.cleared_ago_ms = -1, .oldest_ms = -1, .evicted_ago_ms = -1, .named_ago_ms = 0 } };
+
+	fleet_new(&f, 2);
+	serve(A, "1", "abc");
+	pass(&f, 5);
+	for (unsigned i = 0; i < SUMS_MAX + 3; i++)
+		route_share_apply(B->r, agent_id(0), &e, f.now);
+	assert_int_equal(share_stats(&f.a[1]).sums_dropped, 3);
+	work_for(&f, 5000, 10);
+	assert_int_equal(differing(), 0);
+	fleet_end(&f);
+}
+
 /* B gets no load strings: it knows of s1 and s2 by A only. */
 static void a_standby_forgets_it_too(void **state)
 {
@@ -649,6 +698,8 @@ int main(void)
 		cmocka_unit_test(a_server_that_left_is_forgotten),
 		cmocka_unit_test(a_server_of_one_haproxy_stays),
 		cmocka_unit_test(a_standby_forgets_it_too),
+		cmocka_unit_test(a_server_that_a_sibling_does_not_want),
+		cmocka_unit_test(too_many_sums),
 		cmocka_unit_test(old_digests_are_not_compared),
 		cmocka_unit_test(learned_values_reach_a_new_agent),
 		cmocka_unit_test(odd_entries),
