@@ -7,8 +7,9 @@
  * A batch gets its number when it is opened. Header and checksum are written when it is taken for
  * the first time; from then on its bytes stay as they are, so that the store may get them twice.
  * Blocks grow by doubling from FIRST_ROOM; <bytes> counts their whole length. If the store does not
- * answer, batches fill to SHARE_DELAY_BYTES, so most of the budget holds entries. With little load
- * each batch has one or two entries, so the memory of one batch is kept for the next. */
+ * answer, batches fill to SHARE_DELAY_BYTES, so most of the budget holds entries; a batch that is
+ * closed for its age gives back the rest of its block. With little load each batch has one or two
+ * entries, so the memory of one batch is kept for the next. */
 #include <pthread.h>
 
 #include "agent/base/list.h"
@@ -202,6 +203,25 @@ static bool batch_grow(struct share_outbox *o, struct out_part *p, size_t most)
 	return true;
 }
 
+/* Close the open batch of <p> if its entries would look older than they are: the age of a batch is
+ * that of its first entry. */
+static void close_if_old(struct share_outbox *o, struct out_part *p, msec now)
+{
+	struct out_batch *b = p->open;
+	size_t room;
+	uint8_t *block;
+
+	if (b == NULL || now - b->since < SHARE_OPEN_MS)
+		return;
+	p->open = NULL;
+	room = b->n + 8;
+	if (room >= b->room || (block = mem_resize(b->p, room, 1)) == NULL)
+		return;
+	o->bytes -= b->room - room;
+	b->p = block;
+	b->room = room;
+}
+
 /* ---- putting ------------------------------------------------------------------------------- */
 
 /* Count an entry that found no room. Its number is left out, so that siblings see a hole. */
@@ -230,6 +250,7 @@ static void put_locked(struct share_outbox *o, uint32_t part, const struct share
 	size_t most = share_write_most(e);
 	int rc;
 
+	close_if_old(o, p, now);
 	for (;;) {
 		if (p->open == NULL && batch_open(o, part, most, now) == NULL) {
 			leave_out(o, p);

@@ -9,6 +9,9 @@
  * The first entry after a pause leaves at once. While entries come all the time, a batch leaves
  * each SHARE_DELAY_MS, so the work of the store and of the siblings is bounded whatever the load.
  *
+ * While the store takes nothing, batches fill up to SHARE_DELAY_BYTES, but for SHARE_OPEN_MS at the
+ * most: siblings take the age of the first entry for that of all.
+ *
  * Batches of a part are numbered 1, 2, 3 ... and taken in this order. If the outbox may use no more
  * memory, the oldest waiting batch of all parts is dropped; then the numbers have a hole, and
  * siblings repair what it held by comparing digests. A number is also left out for an entry that
@@ -26,6 +29,7 @@
 
 #define SHARE_DELAY_MS		5	/* between two batches of a part, and the most that an entry waits */
 #define SHARE_DELAY_BYTES	((size_t)64 << 10)	/* a larger batch is due at once */
+#define SHARE_OPEN_MS		2000	/* entries of one batch lie so far apart at the most */
 #define SHARE_ALIVE_MS		500
 #define SHARE_OUTBOX_MIN	((size_t)1 << 20)	/* least <max_bytes> */
 

@@ -128,6 +128,29 @@ static void due_at_once_and_5_ms_later(void **state)
 	share_outbox_free(NULL);
 }
 
+/* Siblings take the age of a batch for that of its entries: none looks much older than it is after
+ * the store was away for a while. */
+static void entries_of_a_batch_are_alike_in_age(void **state)
+{
+	struct share_outbox *o = outbox(0);
+	uint64_t bytes;
+
+	put(o, 1, 1, 100);
+	bytes = stats(o).waiting_bytes;
+	put(o, 1, 2, 100 + SHARE_OPEN_MS - 1);
+	assert_int_equal(stats(o).waiting_bytes, bytes);
+	assert_true(put(o, 1, 3, 100 + SHARE_OPEN_MS));
+	assert_true(stats(o).waiting_bytes < 2 * bytes - 1500);		/* and hold no spare memory */
+	put(o, 1, 4, 60000);
+	assert_int_equal(stats(o).waiting_batches, 3);
+	assert_int_equal(take_at(o, 1, 1, 60000, NULL), 2);
+	assert_int_equal(reader.batch.made_ms, 0);
+	assert_int_equal(take_at(o, 1, 2, 60000, NULL), 1);
+	assert_int_equal(take_at(o, 1, 3, 60000, NULL), 1);
+	assert_int_equal(reader.batch.made_ms, 50000);
+	share_outbox_free(o);
+}
+
 static void due_when_large(void **state)
 {
 	struct share_outbox *o = outbox(0);
@@ -372,6 +395,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(due_at_once_and_5_ms_later),
+		cmocka_unit_test(entries_of_a_batch_are_alike_in_age),
 		cmocka_unit_test(due_when_large),
 		cmocka_unit_test(due_when_full_of_names),
 		cmocka_unit_test(several_under_way),
