@@ -13,6 +13,8 @@
 
 #define STRANGERS_MS	3600000
 #define TICK_S		0.1
+#define CLOCKS_EVERY_MS	1000
+#define CLOCKS_OFF_MS	5000	/* old batches, as after an outage, are read within that time */
 
 /* ---- entries of this agent ---- */
 
@@ -105,6 +107,23 @@ static void log_strangers(struct share *sh, msec now)
 	sh->told_strangers = now;
 }
 
+/* Agents whose clocks are too far apart seem healthy, but repair nothing. */
+static void look_at_clocks(struct share *sh, msec now)
+{
+	char text[SHARE_AGENT_TEXT];
+
+	if (now - sh->clocks_at < CLOCKS_EVERY_MS || sh->warm.state != WARM_YES)
+		return;
+	sh->clocks_at = now;
+	for (size_t i = 0; i < sh->siblings.n; i++) {
+		const struct share_sibling *s = &sh->siblings.s[i];
+
+		if (s->off_since >= 0 && now - s->off_since >= CLOCKS_OFF_MS)
+			route_stray(sh->agent->route, PROBLEM_CLOCKS_DIFFER,
+			    span_str(share_agent_text(s->agent, text)));
+	}
+}
+
 /* ---- turns ---- */
 
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
@@ -118,6 +137,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	share_inbox_age(sh->inbox, now, note_gone, sh);
 	note_siblings(sh);
 	log_strangers(sh, now);
+	look_at_clocks(sh, now);
 	put_alive(sh, now);
 	warm_tick(sh, now);
 	positions_note(sh);

@@ -333,7 +333,7 @@ struct share {
 	struct snapshot_job writer;
 	share_agent gone[SHARE_SIBLINGS_MAX];	/* whose requests are still being closed */
 	unsigned n_gone;
-	msec started, alive_at, looked_at;
+	msec started, alive_at, looked_at, clocks_at;
 	/* the log */
 	msec down_since;		/* 0: all parts are written and read */
 	msec told_down;			/* last line that says so; 0: none since the store worked */

@@ -138,7 +138,11 @@
 	    "log lines came to the port for metrics", "they are lost", \
 	    "send ring or log to an address of log_feed") \
 	X(TLS_ON_HTTP, "tls_on_http", 0, 1, "peer", "", "", "TLS came to the port for metrics", \
-	    "that connection is closed", "ask for http, not https")
+	    "that connection is closed", "ask for http, not https") \
+	X(CLOCKS_DIFFER, "clocks_differ", 0, 1, "agent", "", "", \
+	    "the clock of another agent is more than 60 seconds off", \
+	    "the two agents do not compare digests, so what is lost between them is not sent again", \
+	    "let NTP set the clocks of both machines; kvroute_share_lag_seconds has the difference")
 
 enum problem {
 #define X(name, word, share, windows, a, b, n, message, effect, remedy) PROBLEM_##name,

@@ -427,7 +427,7 @@ void route_without_feed(struct route *r);
 void route_line_plain(struct route *r);
 void route_line_nameless(struct route *r, const struct fact *f);
 
-/* Note bytes of another protocol that came from <peer>. */
+/* Note bytes of another protocol that came from <peer>, or what is wrong with a sibling. */
 void route_stray(struct route *r, enum problem what, struct span peer);
 
 /* Take the next line to log. Returns false if there is none. To be called a few times a second,

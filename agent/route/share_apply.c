@@ -15,7 +15,6 @@
 
 #define WORK_MOST_S	3600.0		/* of one request; more is no estimate */
 #define TOKENS_MOST	((uint64_t)1 << 32)
-#define COMPARED_MS		60000	/* older sums and ends are of another tree than today's */
 
 /* ---- PLACED --------------------------------------------------------------------------------- */
 
@@ -383,14 +382,14 @@ void route_share_apply(struct route *r, share_agent from, const struct share_ent
 		share_take_learned(r, from, &e->u.server, now);
 		break;
 	case SHARE_DIGEST:
-		if (e->age_ms > COMPARED_MS)
+		if (e->age_ms > SHARE_COMPARED_MS)
 			sync_apply_old(r, &e->u.digest, now);
 		else
 			sync_apply_digest(r, from, &e->u.digest, now);
 		note_cleared(r, &e->u.digest.at, e->u.digest.cleared_ago_ms, now);
 		break;
 	case SHARE_ENDS:
-		if (e->age_ms <= COMPARED_MS)
+		if (e->age_ms <= SHARE_COMPARED_MS)
 			sync_apply_ends(r, from, &e->u.ends, now);
 		break;
 	case SHARE_WANT:

@@ -102,7 +102,7 @@ static struct known *add_known(struct share_inbox *i, share_agent agent, int64_t
 
 	if (k == NULL)
 		return NULL;
-	k->s = (struct share_sibling){ .agent = agent };
+	k->s = (struct share_sibling){ .agent = agent, .off_since = -1 };
 	k->gone = true;		/* until it is heard */
 	memset(k->numbers, 0, i->n_parts * sizeof(k->numbers[0]));
 	return k;
@@ -115,6 +115,10 @@ static void hear(struct share_inbox *i, struct known *k, msec now, int64_t lag_m
 	k->gone = false;
 	k->s.heard = now;
 	k->s.lag_ms = lag_ms;
+	if (lag_ms <= SHARE_COMPARED_MS && lag_ms >= -SHARE_COMPARED_MS)
+		k->s.off_since = -1;
+	else if (k->s.off_since < 0)
+		k->s.off_since = now;
 	k->s.batches++;
 }
 

@@ -67,6 +67,9 @@ struct share_sibling {
 	share_agent agent;
 	msec heard;		/* its last batch */
 	int64_t lag_ms;		/* of that: from the wall clock there to ours; below 0: clocks differ */
+	/* since when each batch had a lag beyond SHARE_COMPARED_MS, or below its negative; -1: the last
+	 * had not. Clocks differ, or old batches are being read. */
+	msec off_since;
 	bool told;		/* it has sent SHARE_ALIVE, which has: */
 	struct share_alive alive;
 	uint64_t batches, holes;

@@ -52,6 +52,8 @@
 #define SHARE_NUMBER_MAX	(1ull << 48)		/* milliseconds, bytes */
 #define SHARE_SECONDS_MAX	4000.0
 
+#define SHARE_COMPARED_MS	60000	/* older digests are of another tree than today's */
+
 /* Who writes: random at each start, so that an agent that returns is a new one. Never 0. */
 typedef uint64_t share_agent;
 

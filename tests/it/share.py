@@ -40,6 +40,8 @@ def case(f):
 class Member(Fleet):
     """An agent with its HAProxy, or alone. <first>: another one, whose engines it uses."""
 
+    clock_off_s = 0
+
     def __init__(self, key, servers, first=None, alone=False, share="", index="16 MiB", **kw):
         super().__init__(engines=0 if alone or first else 3, **kw)
         self.first, self.alone = first, alone
@@ -56,6 +58,12 @@ class Member(Fleet):
             self.start_haproxy()
         else:
             super().start()
+
+    def spawn(self, name, argv, **kw):
+        if name == "agent" and self.clock_off_s:
+            kw["env"] = dict(os.environ, CLOCK_OFF_S=str(self.clock_off_s), LD_PRELOAD=os.path.join(
+                BUILD, "tests/tools/clock_shim.so"), ASAN_OPTIONS="verify_asan_link_order=0")
+        return super().spawn(name, argv, **kw)
 
     def stop(self, keep=False):
         if self.first is not None:
@@ -373,6 +381,21 @@ def as_many_parts_as_can_be():
             for m in (a, b):
                 m.wait("warm", 1)
                 m.wait("siblings", 1)
+
+
+@case
+def clocks_that_differ():
+    """Both agents say so: they would not repair what is lost between them."""
+    with Store() as s:
+        scene = Scene(s, 2)
+        scene.members[1].clock_off_s = 100
+        with scene as (a, b):
+            for m in (a, b):
+                wait_for("the problem", 2 * SECONDS, lambda m=m: m.metrics().get(
+                    'kvroute_problem{what="clocks_differ",pool=""}') == 1)
+                assert "more than 60 seconds off" in m.log(), m.log()
+            lags = [v for k, v in b.metrics().items() if k.startswith("kvroute_share_lag_seconds")]
+            assert len(lags) == 1 and lags[0] > 60, lags
 
 
 @case

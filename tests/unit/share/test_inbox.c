@@ -400,6 +400,26 @@ static void outbox_to_inbox(void **state)
 	share_outbox_free(o);
 }
 
+/* A clock that differs is told from a batch that came late. */
+static void clocks_that_differ(void **state)
+{
+	static const struct { int64_t made_ms; msec off_since; } cases[] = {
+		{ 1000000, -1 }, { 940000, -1 }, { 939999, 102 }, { 900000, 102 }, { 1000000, -1 },
+		{ 1060000, -1 }, { 1060001, 106 }, { 2000000, 106 }, { 100, 106 }, { 999999, -1 },
+	};
+	struct share_inbox *i = inbox();
+	struct share_sibling sib;
+	struct seen s = { 0 };
+
+	for (unsigned k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		assert_int_equal(share_inbox_read(i, 0, batch_made(5, 0, k + 1, 1, cases[k].made_ms),
+			100 + k, 1000000, apply, &s), SHARE_READ_NEW);
+		assert_int_equal(share_inbox_siblings(i, &sib, 1), 1);
+		assert_int_equal(sib.off_since, cases[k].off_since);
+	}
+	share_inbox_free(i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +431,7 @@ int main(void)
 		cmocka_unit_test(more_agents_than_places),
 		cmocka_unit_test(old_runs_give_way),
 		cmocka_unit_test(outbox_to_inbox),
+		cmocka_unit_test(clocks_that_differ),
 	};
 
 	key = entry_key(42);
