@@ -13,6 +13,7 @@
 
 #define STRANGERS_MS	3600000
 #define TICK_S		0.1
+#define END_S		0.3
 #define CLOCKS_EVERY_MS	1000
 #define CLOCKS_OFF_MS	5000	/* old batches, as after an outage, are read within that time */
 
@@ -174,9 +175,28 @@ static void on_stop(struct ev_loop *loop, ev_async *e, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
+static void on_end(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* If this agent writes a snapshot, give the lease back: otherwise no other agent writes one until
+ * it expires. A store that does not answer is not waited for. */
+static void stop_writing(struct share *sh)
+{
+	if (sh->writer.w == NULL)
+		return;
+	sh->ending = true;
+	ev_timer_stop(sh->loop, &sh->tick);
+	ev_timer_init(&sh->tick, on_end, END_S, 0.);
+	ev_timer_start(sh->loop, &sh->tick);
+	snapshot_stop(sh);
+	ev_run(sh->loop, 0);
+}
+
 static void close_all(struct share *sh)
 {
-	snapshot_stop(sh);
+	stop_writing(sh);
 	read_free(sh);
 	conn_aim(&sh->bulk, NULL);
 	for (unsigned i = 0; i < sh->n_servers; i++)

@@ -337,6 +337,7 @@ struct share {
 	/* the log */
 	msec down_since;		/* 0: all parts are written and read */
 	msec told_down;			/* last line that says so; 0: none since the store worked */
+	bool ending;			/* only the lease is still given back */
 	bool was_up, told_parts, told_eval;
 	struct store_server *blamed;
 	char blame[STORE_TEXT_MAX], told_blame[STORE_TEXT_MAX];

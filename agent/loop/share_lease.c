@@ -2,15 +2,36 @@
  *
  * An agent that paused for longer may find the lease of another one there, and must neither extend
  * nor delete that. So each of the two is a script: the store compares and changes in one step. A
- * store that refuses scripts lets the lease expire. */
+ * store that refuses scripts lets the lease expire, which is logged once. */
 #include "agent/loop/share_snapshot_in.h"
 
 #ifdef HAVE_HIREDIS
 
 #define IF_MINE	"if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end return redis.call("
 
-static bool on_ignored(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+/* Without scripts a snapshot that takes longer than the lease may be written by two agents. */
+void lease_refused(struct share *sh, struct span why)
 {
+	struct log_line ln;
+
+	if (sh->told_eval || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
+				 "the store refuses the scripts that extend and end the lease of a snapshot"))
+		return;
+	sh->told_eval = true;
+	log_span(&ln, "error", why);
+	log_text(&ln, "effect", "two agents may write a snapshot at once, or the next one starts later");
+	log_text(&ln, "remedy", "allow share.user the command EVAL: kvroute(8), SHARING, has the rights");
+	log_end(&ln);
+}
+
+static bool on_ended(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
+{
+	struct share *sh = arg;
+
+	if (reply_is_any_error(r))
+		lease_refused(sh, reply_text(r));
+	if (sh->ending)
+		ev_break(sh->loop, EVBREAK_ALL);
 	return false;
 }
 
@@ -42,7 +63,7 @@ void lease_end(struct share *sh)
 		(snapshot_key(sh, "snapshot-writer", key), span_str(key)), hex_text(self, sh->self) };
 
 	if (sh->part[0].owner != NULL)
-		conn_send(&sh->part[0].owner->cmd, on_ignored, NULL, 0, sh->opts.timeout_ms, 5, words);
+		conn_send(&sh->part[0].owner->cmd, on_ended, sh, 0, sh->opts.timeout_ms, 5, words);
 }
 
 #endif

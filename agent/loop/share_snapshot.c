@@ -243,28 +243,13 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t tag, struct redisReply 
 	return false;
 }
 
-/* Without scripts a snapshot that takes longer than the lease may be written by two agents. */
-static void log_no_scripts(struct share *sh, struct span why)
-{
-	struct log_line ln;
-
-	if (sh->told_eval || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
-				 "the store refuses the script that extends the lease of a snapshot"))
-		return;
-	sh->told_eval = true;
-	log_span(&ln, "error", why);
-	log_text(&ln, "effect", "two agents may write a snapshot at once, or the next one starts later");
-	log_text(&ln, "remedy", "allow share.user the command EVAL: kvroute(8), SHARING, has the rights");
-	log_end(&ln);
-}
-
 /* If the lease is gone, chunks may be gone too: the store was emptied, or this agent paused. */
 static bool on_extended(struct conn *c, void *arg, uint64_t tag, struct redisReply *r)
 {
 	struct share *sh = arg;
 
 	if (reply_is_any_error(r))
-		log_no_scripts(sh, reply_text(r));
+		lease_refused(sh, reply_text(r));
 	if (sh->writer.w != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 0)
 		writing_failed(sh, SPAN("the lease to write it has ended, or another agent has it"));
 	return false;
@@ -342,7 +327,11 @@ static bool on_lease(struct conn *c, void *arg, uint64_t wanted, struct redisRep
 {
 	struct share *sh = arg;
 
-	if (span_eq(reply_text(r), SPAN("OK")) && sh->writer.w == NULL && sh->part[0].owner != NULL)
+	if (!span_eq(reply_text(r), SPAN("OK")))
+		return false;
+	if (sh->ending)
+		lease_end(sh);
+	else if (sh->writer.w == NULL && sh->part[0].owner != NULL)
 		begin_writing(sh, wanted);
 	return false;
 }
@@ -368,7 +357,7 @@ static bool on_look(struct conn *c, void *arg, uint64_t tag, struct redisReply *
 	if (snapshot_read_meta(sh, reply_text(r->element[2]), &last))
 		sh->writer.before = last.gen;
 	old = r->element[1]->type == REDIS_REPLY_NIL && sh->opts.snapshot_every_ms > 0;
-	if ((wanted != 0 && wanted != last.wanted) || old)
+	if (((wanted != 0 && wanted != last.wanted) || old) && !sh->ending)
 		lease_ask(sh, c, on_lease, wanted);
 	return false;
 }

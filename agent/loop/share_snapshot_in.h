@@ -45,7 +45,10 @@ void lease_ask(struct share *sh, struct conn *c, conn_reply_fn *fn, uint64_t wan
 /* Extend it, on the bulk connection. <fn> gets the share, and 0 if this agent does not have it. */
 void lease_extend(struct share *sh, conn_reply_fn *fn);
 
-/* Give it back, if this agent has it. */
+/* Log once that the store refuses scripts. */
+void lease_refused(struct share *sh, struct span why);
+
+/* Give it back, if this agent has it. If the thread ends, its loop is left after the answer. */
 void lease_end(struct share *sh);
 
 /* The bulk connection, while it does not write. */

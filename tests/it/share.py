@@ -327,6 +327,50 @@ def stopped_while_a_snapshot_is_written():
 
 
 @case
+def a_user_who_may_run_no_script():
+    """Snapshots are written all the same, and the log has what is missing."""
+    words = [w.replace(">PASSWORD", ">secret-of-kvroute") for w in allowed_commands()]
+    with Store() as s:
+        s.command("ACL", "SETUSER", "kvroute", *words, "-eval")
+        scene = Scene(s, share="user: kvroute")
+        scene.members[0].more += ", password_file: %s" % scene.secret("secret-of-kvroute")
+        with scene as a:
+            a.wait('snapshots_total{result="written"}', lambda v: v >= 1)
+            wait_for("the warning", SECONDS, lambda: "refuses the scripts" in a.log())
+            assert "allow share.user the command EVAL" in a.log(), a.log()
+            assert a.log().count("refuses the scripts") == 1, a.log()
+
+
+@case
+def an_agent_that_ends_gives_the_lease_back():
+    """It ends while it writes a snapshot, and the store does not answer just then."""
+    key = "kvroute:{kvroute:0}:snapshot"
+    lease = key + "-writer"
+
+    def exists():
+        s.command("PERSIST", lease)         # it does not just expire
+        return s.command("EXISTS", lease) == 1
+    with Store() as s, Scene(s, share="timeout: 60 s") as a:
+        a.wait('snapshots_total{result="written"}', 1)
+        agent = a.processes["agent"]
+        for _ in range(1000):               # it may have written the snapshot before it is stopped
+            s.command("DEL", key + "-fresh")
+            wait_for("the lease", SECONDS, lambda: s.command("EXISTS", lease) == 1)
+            agent.send_signal(signal.SIGSTOP)
+            time.sleep(0.02)                # what it sent is carried out
+            if exists():
+                break
+            agent.send_signal(signal.SIGCONT)
+        s.stop()
+        try:
+            agent.send_signal(signal.SIGCONT)
+            assert a.end("agent") == 0
+        finally:
+            s.go_on()
+        wait_for("the end of the lease", SECONDS, lambda: not exists())
+
+
+@case
 def lease_of_another():
     """The writer gives its lease back; one that another agent has taken meanwhile it leaves alone,
     and writes no more."""
