@@ -173,6 +173,9 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 	case ACT_HINTS:
 		object_start(b, IN_HINTS, ev);
 		break;
+	case ACT_CONVERSATION:
+		conversation_start(b, ev, text);
+		break;
 	case ACT_PRIORITY:
 		priority_start(b, ev, text);
 		break;
@@ -217,7 +220,7 @@ static void keyed_start(struct body *b, enum level level, enum json_event ev, st
 {
 	if (b->r.rule == NULL)
 		body_value_skip(b, ev);
-	else if (level >= IN_TOP && level <= IN_HINTS)
+	else if (level >= IN_TOP && level <= IN_CONVERSATION)
 		top_start(b, ev, text);
 	else if (level == IN_MESSAGE || level == IN_SYSTEM)
 		body_message_value(b, ev, text);
@@ -239,8 +242,8 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		else
 			body_value_skip(b, ev);
 		break;
-	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_SYSTEM: case IN_MESSAGE:
-	case IN_PART: case IN_CALL: case IN_FUNCTION:
+	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_CONVERSATION:
+	case IN_SYSTEM: case IN_MESSAGE: case IN_PART: case IN_CALL: case IN_FUNCTION:
 		keyed_start(b, level, ev, text);
 		break;
 	case IN_NAMES:
@@ -401,7 +404,8 @@ static void level_end(struct body *b, enum level what, enum level around)
 	case IN_IDS:
 		batch_ids_end(b);
 		break;
-	case IN_UNKNOWN: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_NAMES: case IN_FUNCTION:
+	case IN_UNKNOWN: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_CONVERSATION:
+	case IN_NAMES: case IN_FUNCTION:
 		break;
 	}
 }
@@ -417,6 +421,8 @@ static enum place place_of(enum level level)
 		return PLACE_NVEXT;
 	case IN_HINTS:
 		return PLACE_HINTS;
+	case IN_CONVERSATION:
+		return PLACE_CONVERSATION;
 	case IN_SYSTEM: case IN_MESSAGE:
 		return PLACE_MESSAGE;
 	case IN_PART:

@@ -8,8 +8,8 @@
 #define LEVELS		12
 
 enum level {
-	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NVEXT, IN_HINTS, IN_NAMES, IN_SYSTEM, IN_MESSAGES, IN_MESSAGE,
-	IN_PARTS, IN_PART,
+	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NVEXT, IN_HINTS, IN_CONVERSATION, IN_NAMES, IN_SYSTEM,
+	IN_MESSAGES, IN_MESSAGE, IN_PARTS, IN_PART,
 	IN_CALLS, IN_CALL, IN_FUNCTION, IN_BATCH, IN_IDS
 };
 
@@ -109,6 +109,7 @@ struct trail {
 	struct hash128 key;		/* of the last of them */
 	VEC(struct mark) marks;		/* the last border in each chunk that has one */
 	struct prompt_name model, lora;	/* at the first border */
+	uint64_t named[PROMPT_NAMED + 1];	/* the same: of sessions, and of the response */
 	struct turns_copy copy;
 };
 
@@ -159,6 +160,12 @@ void body_part(struct body *b, enum json_event ev, struct span text);
 void body_call(struct body *b, enum json_event ev, struct span text);
 void body_message_value(struct body *b, enum json_event ev, struct span text);
 void body_parts_element(struct body *b, enum json_event ev);
+
+/* named.c: names of which only a hash is kept */
+/* Set what the value of <slot> names. <h>: its hash; 0: it is void. <text>: all of it, or its start.
+ * */
+void named_set(struct body *b, enum name_slot slot, uint64_t h, struct span text);
+void conversation_start(struct body *b, enum json_event ev, struct span text);
 
 /* names.c: model, adapter, salt, user */
 void name_start(struct body *b, enum json_event ev, struct span text);

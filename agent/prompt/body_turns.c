@@ -96,6 +96,8 @@ void body_border(struct body *b)
 	if (t->marks.n == 0) {
 		t->model = b->prompt.model;
 		t->lora = b->prompt.lora;
+		memcpy(t->named, b->prompt.named, sizeof(b->prompt.named));
+		t->named[PROMPT_NAMED] = b->prompt.previous;
 	}
 	if (t->marks.n > 0 && chunk_of(t, t->marks.p[t->marks.n - 1].at) == chunk_of(t, m.at))
 		t->marks.p[t->marks.n - 1] = m;
@@ -152,6 +154,9 @@ static bool take_front(struct body *b, const struct point *pt, const page_key *p
 	p->lora.n = pt->n_lora;
 	b->trail.model = p->model;
 	b->trail.lora = p->lora;
+	memcpy(b->trail.named, names + pt->n_model + pt->n_lora, sizeof(b->trail.named));
+	memcpy(p->named, b->trail.named, sizeof(p->named));
+	p->previous = b->trail.named[PROMPT_NAMED];
 	return true;
 }
 
@@ -322,7 +327,8 @@ static void put_point(
 	pt.n_front = pt.first ? m->n_system + m->n_tools : 0;
 	pt.n_model = pt.first ? tr->model.n : 0;
 	pt.n_lora = pt.first ? tr->lora.n : 0;
-	n = sizeof(pt) + ((size_t)pt.n_front + pt.n_messages) * sizeof(page_key) + pt.n_model + pt.n_lora;
+	n = sizeof(pt) + ((size_t)pt.n_front + pt.n_messages) * sizeof(page_key) + pt.n_model + pt.n_lora +
+	    (pt.first ? sizeof(tr->named) : 0);
 	tr->copy.data.n = 0;
 	if (vec_reserve(&tr->copy.data, n) < 0)
 		return;
@@ -332,6 +338,7 @@ static void put_point(
 	put(tr, b->prompt.messages.p + from, pt.n_messages * sizeof(page_key));
 	put(tr, tr->model.s, pt.n_model);
 	put(tr, tr->lora.s, pt.n_lora);
+	put(tr, tr->named, pt.first ? sizeof(tr->named) : 0);
 	turns_put(tr->turns, tr->tenant, key, tr->copy.data.p, n);
 }
 

@@ -97,6 +97,17 @@ enum prompt_shape {
 
 #define PROMPT_OUTPUT_MAX	(1u << 20)
 
+/* What may name the session of a request; the first that is told counts. Only hashes are kept. */
+enum prompt_named {
+	NAMED_CACHE_KEY,	/* "prompt_cache_key" */
+	NAMED_SESSION,		/* the session in "metadata": {"user_id"}, if that has one */
+	NAMED_CONVERSATION,	/* "conversation", or "id" in it */
+	NAMED_SAFETY,		/* "safety_identifier" */
+	NAMED_USER,		/* "user" */
+	NAMED_META_USER,	/* all of "metadata": {"user_id"} */
+	PROMPT_NAMED
+};
+
 #define PROMPT_SHAPES	12		/* bits */
 const char *prompt_shape_word(unsigned bit);	/* "system", ... */
 
@@ -131,6 +142,8 @@ struct prompt {
 	 * client expects so many ("nvext": {"agent_hints": {"osl"}}) */
 	uint32_t output_limit, output_hint;
 	struct prompt_name model, lora, salt, user;
+	uint64_t named[PROMPT_NAMED];	/* keyed hashes; 0: not told */
+	uint64_t previous;		/* the same of "previous_response_id" */
 	struct page_vec system, tools, messages;	/* segments; messages in the body's order */
 	uint32_t n_leading;		/* pages of <messages> that are leading system messages */
 	/* pages of <messages> up to the end of the last one of role assistant; 0: none */
@@ -163,6 +176,19 @@ void body_reset(struct body *b, enum prompt_api api);
 enum json_state body_feed(struct body *b, const char *p, size_t n);
 const struct prompt *body_prompt(const struct body *b);
 size_t body_bytes(const struct body *b);	/* memory it holds, for budgets */
+
+/* Return the hash of what names the session of <p>; 0: nothing. */
+static inline uint64_t prompt_session(const struct prompt *p)
+{
+	unsigned i = 0;
+
+	while (i < PROMPT_NAMED - 1 && p->named[i] == 0)
+		i++;
+	return p->named[i];
+}
+
+/* Hash the id of a response as "previous_response_id" is hashed. */
+uint64_t prompt_response_hash(const struct hash_key *key, struct span id);
 
 /* ---- segments in order ------------------------------------------------------------------ */
 

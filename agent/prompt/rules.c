@@ -22,8 +22,7 @@
  * and, as protocol buffers allow, in snake case.
  *
  * Omitted because engines do not put them into the prompt: ids (id, call_id, tool_call_id,
- * item_id), status, annotations, citations, cache_control, signature, previous_response_id,
- * "summary" and "encrypted_content" of reasoning items, sampling parameters, response formats. */
+ * item_id), status, annotations, citations, cache_control, signature, "summary" and "encrypted_content" of reasoning items, sampling parameters, response formats. */
 #include "agent/prompt/rules_in.h"
 
 #define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }
@@ -33,6 +32,10 @@ static const struct rule top_all[] = {
 	RULE("model", ACT_NAME, NAME_MODEL),
 	RULE("user", ACT_NAME, NAME_USER),
 	RULE("metadata", ACT_METADATA, 0),
+	RULE("prompt_cache_key", ACT_NAME, NAME_CACHE_KEY),
+	RULE("safety_identifier", ACT_NAME, NAME_SAFETY),
+	RULE("conversation", ACT_CONVERSATION, NAME_CONVERSATION),
+	RULE("previous_response_id", ACT_NAME, NAME_RESPONSE),
 	RULE("cache_salt", ACT_NAME, NAME_SALT),
 	RULE("extra_key", ACT_NAME, NAME_EXTRA),
 	RULE("lora_path", ACT_NAME, NAME_LORA_PATH),
@@ -127,6 +130,7 @@ static const struct rule *const top[PROMPT_APIS] = {
 };
 
 static const struct rule metadata[] = { RULE("user_id", ACT_NAME, NAME_META_USER), END };
+static const struct rule conversation[] = { RULE("id", ACT_NAME, NAME_CONVERSATION), END };
 static const struct rule nvext[] = { RULE("agent_hints", ACT_HINTS, 0), END };
 static const struct rule hints[] = {
 	RULE("priority", ACT_PRIORITY, 1), RULE("osl", ACT_OUTPUT, 0), END
@@ -236,6 +240,8 @@ const struct rule *rule_find(enum prompt_api api, enum place place, struct span 
 		return look(metadata, key);
 	case PLACE_NVEXT:
 		return look(nvext, key);
+	case PLACE_CONVERSATION:
+		return look(conversation, key);
 	case PLACE_HINTS:
 		return look(hints, key);
 	case PLACE_MESSAGE:

@@ -10,6 +10,7 @@ enum place {
 	PLACE_METADATA,		/* its member "metadata" */
 	PLACE_NVEXT,		/* its member "nvext" */
 	PLACE_HINTS,		/* "agent_hints" in that */
+	PLACE_CONVERSATION,	/* its member "conversation" */
 	PLACE_MESSAGE,		/* an element of "messages", "input" or "contents" */
 	PLACE_PART,		/* an element of a list of content parts */
 	PLACE_CALL		/* an element of "tool_calls", and "function" in it */
@@ -22,6 +23,7 @@ enum act {
 	/* top */
 	ACT_NAME,		/* <arg> enum name_slot */
 	ACT_METADATA, ACT_NVEXT, ACT_HINTS,
+	ACT_CONVERSATION,	/* a name, or an object that has one */
 	ACT_PRIORITY,		/* a number; <arg> 1: goes before one of <arg> 0 */
 	ACT_LIMIT,		/* a number of tokens; <arg> 1: goes before one of <arg> 0 */
 	ACT_OUTPUT,		/* the same, expected */
@@ -55,6 +57,7 @@ enum name_slot {
 	NAME_LORA_PATH, NAME_LORA_NAME, NAME_ADAPTER,
 	NAME_SALT, NAME_EXTRA, NAME_IMAGES,
 	NAME_USER, NAME_META_USER,
+	NAME_CACHE_KEY, NAME_CONVERSATION, NAME_SAFETY, NAME_RESPONSE,	/* only hashes are kept */
 	NAMES
 };
 

@@ -5,11 +5,11 @@
  * such as one for a title, are another session. A prompt without a mark has none. */
 #include "agent/route/job_in.h"
 
-/* Return the hash of the session's name: of the argument, else of the user in the body. Later
- * slices bring no argument. */
+/* Return the hash of the session's name: of the argument, else as the body names it. Later slices
+ * bring no argument. */
 static uint64_t name_of(const struct route *r, struct job *j)
 {
-	const struct prompt_name *user = &j->rq.prompt->user;
+	uint64_t named = prompt_session(j->rq.prompt);
 	struct sliced *sliced = j->rq.sliced;
 	uint64_t h = 0;
 
@@ -17,8 +17,8 @@ static uint64_t name_of(const struct route *r, struct job *j)
 		h = hash_mix_span(&r->key, 9, j->session);
 	else if (sliced != NULL && sliced->session != 0)
 		h = sliced->session;
-	else if (user->n > 0)
-		h = hash_mix_span(&r->key, 10, span_of(user->s, user->n));
+	else if (named != 0)
+		h = hash_mix(&r->key, 10, named);
 	if (sliced != NULL && j->session.n > 0)
 		sliced->session = h;
 	return h;

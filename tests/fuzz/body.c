@@ -46,6 +46,7 @@ static void check_same(const struct prompt *a, const struct prompt *b)
 	     a->prompt_seen == b->prompt_seen);
 	must(name_eq(&a->model, &b->model) && name_eq(&a->lora, &b->lora) &&
 	     name_eq(&a->salt, &b->salt) && name_eq(&a->user, &b->user));
+	must(memcmp(a->named, b->named, sizeof(a->named)) == 0 && a->previous == b->previous);
 }
 
 static void check_bounds(const struct body *b, const struct prompt_opts *o)
@@ -111,6 +112,26 @@ static void check_name(const struct prompt_name *name, const struct node *want)
 		must(span_eq(span_of(name->s, name->n), span_of(want->text.p, want->text.n)));
 }
 
+static void check_hash(uint64_t h, const struct node *want)
+{
+	must((h != 0) == (want != NULL && want->text.n > 0));
+}
+
+static void check_session_names(
+    const struct prompt *p, const struct node *top, const struct node *meta)
+{
+	const struct node *c = get(top, "conversation"), *id = meta != NULL ? get(meta, "user_id") : NULL;
+
+	check_hash(p->named[NAMED_CACHE_KEY], string_of(get(top, "prompt_cache_key")));
+	check_hash(p->named[NAMED_SAFETY], string_of(get(top, "safety_identifier")));
+	check_hash(p->named[NAMED_USER], string_of(get(top, "user")));
+	check_hash(p->named[NAMED_META_USER], string_of(id));
+	check_hash(p->previous, string_of(get(top, "previous_response_id")));
+	check_hash(p->named[NAMED_CONVERSATION],
+	    c != NULL && c->type == '{' ? string_of(get(c, "id")) : string_of(c));
+	must(p->named[NAMED_SESSION] == 0 || p->named[NAMED_META_USER] != 0);
+}
+
 static bool salts(const struct node *x)
 {
 	return x != NULL && x->type != '0';
@@ -133,6 +154,7 @@ static void check_names(const struct prompt *p, const char *text, size_t n)
 	meta = get(top, "metadata");
 	x = string_of(get(top, "user"));
 	check_name(&p->user, x || meta == NULL ? x : string_of(get(meta, "user_id")));
+	check_session_names(p, top, meta);
 	salt = get(top, "cache_salt");
 	extra = get(top, "extra_key");
 	image = p->api == API_GENERATE ? get(top, "image_data") : NULL;

@@ -83,7 +83,8 @@ static inline bool prompt_eq(const struct prompt *a, const struct prompt *b)
 	       a->system_seen == b->system_seen && a->tools_seen == b->tools_seen &&
 	       a->prompt_seen == b->prompt_seen && a->n_units == b->n_units &&
 	       a->n_bytes == b->n_bytes && name_eq(&a->model, &b->model) &&
-	       name_eq(&a->lora, &b->lora) && name_eq(&a->salt, &b->salt) && name_eq(&a->user, &b->user);
+	       name_eq(&a->lora, &b->lora) && name_eq(&a->salt, &b->salt) && name_eq(&a->user, &b->user) &&
+	       memcmp(a->named, b->named, sizeof(a->named)) == 0 && a->previous == b->previous;
 }
 
 /* Copy the public members of a prompt and its pages. Free the copy with prompt_drop(). */

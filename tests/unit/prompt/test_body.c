@@ -478,6 +478,69 @@ static void test_found(void **state)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+#define CLAUDE(account, session) \
+	"'metadata':{'user_id':'user_0a_account_" account "_session_" session "'}"
+#define CLAUDE_JSON(device, session) \
+	"'metadata':{'user_id':'{\\'device_id\\':\\'" device "\\',\\'session_id\\' : \\'" session "\\'}'}"
+#define USER	"'user':'u'"
+
+/* Bodies name their session alike, or not. */
+static void test_session_names(void **state)
+{
+	static const struct {
+		bool same;
+		const char *a, *b;
+	} cases[] = {
+		{ true, "'prompt_cache_key':'k'", "'prompt_cache_key':'k'," USER ",'conversation':'c'" },
+		{ false, "'prompt_cache_key':'k'", "'prompt_cache_key':'l'" },
+		{ true, CLAUDE("a", "s"), CLAUDE("b", "s") },
+		{ true, CLAUDE("a", "s"), CLAUDE_JSON("d", "s") },
+		{ true, CLAUDE_JSON("d", "s"), CLAUDE_JSON("e", "s") "," USER ",'conversation':'c'" },
+		{ false, CLAUDE("a", "s"), CLAUDE("a", "t") },
+		{ false, CLAUDE_JSON("d", "s"), CLAUDE_JSON("d", "t") },
+		{ true, CLAUDE("a", "s") ",'prompt_cache_key':'k'", "'prompt_cache_key':'k'" },
+		{ true, "'conversation':'c'", "'conversation':{'x':{'id':'d'},'id':'c'}," USER },
+		{ false, "'conversation':'c'", "'conversation':{'id':'d'}" },
+		{ true, "'conversation':{'id':'c'},'conversation':null," USER, USER },
+		{ true, USER, "'conversation':{'x':'c'}," USER },
+		{ true, "'safety_identifier':'s'", "'safety_identifier':'s'," USER },
+		{ true, "'prompt_cache_key':'','safety_identifier':5," USER, USER },
+		{ true, "'prompt_cache_key':'k','prompt_cache_key':null," USER, USER },
+		{ true, USER ",'metadata':{'user_id':'m'}", USER },
+		{ false, "'metadata':{'user_id':'m_session_'}", "'metadata':{'user_id':'n_session_'}" },
+		{ false, "'metadata':{'user_id':'{\\'session_id\\':5}'}", "'metadata':{'user_id':'{}'}" },
+		{ true, "'x':'y'", "'x':{'prompt_cache_key':'k'},'previous_response_id':'r'" },
+	};
+	struct body *a = body_make(), *b = body_make();
+	char text[512], one[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t of_a, of_b;
+
+		snprintf(one, sizeof(one), "{%s}", cases[i].a);
+		of_a = prompt_session(feed_text(a, API_RESPONSES, quoted(text, sizeof(text), one)));
+		snprintf(one, sizeof(one), "{%s}", cases[i].b);
+		of_b = prompt_session(feed_text(b, API_RESPONSES, quoted(text, sizeof(text), one)));
+		if ((of_a == of_b) != cases[i].same)
+			fail_msg("%s  %s", cases[i].a, cases[i].b);
+		assert_true((of_a != 0) == (strncmp(cases[i].a, "'x'", 3) != 0));
+	}
+	body_free(a);
+	body_free(b);
+}
+
+static void test_response_named(void **state)
+{
+	struct body *b = body_make();
+	const struct prompt *p = feed_text(b, API_RESPONSES, "{\"previous_response_id\":\"resp_1\"}");
+
+	assert_int_equal(p->previous, prompt_response_hash(&key, SPAN("resp_1")));
+	assert_int_not_equal(p->previous, prompt_response_hash(&key, SPAN("resp_2")));
+	assert_int_equal(prompt_response_hash(&key, SPAN("")), 0);
+	assert_int_equal(prompt_session(p), 0);
+	body_free(b);
+}
+
 static void test_names(void **state)
 {
 	static const struct {
@@ -827,6 +890,8 @@ int main(void)
 		cmocka_unit_test(test_history),
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_session_names),
+		cmocka_unit_test(test_response_named),
 		cmocka_unit_test(test_salts),
 		cmocka_unit_test(test_priority),
 		cmocka_unit_test(test_images_beside),

@@ -68,6 +68,8 @@ static void same(const struct prompt *a, const struct prompt *b)
 	same_name(&a->lora, &b->lora);
 	same_name(&a->salt, &b->salt);
 	same_name(&a->user, &b->user);
+	assert_memory_equal(a->named, b->named, sizeof(a->named));
+	assert_int_equal(a->previous, b->previous);
 	assert_true(vec_eq(&a->system, &b->system));
 	assert_true(vec_eq(&a->tools, &b->tools));
 	assert_true(vec_eq(&a->messages, &b->messages));
@@ -256,6 +258,11 @@ static void add_members(struct talk *t, uint32_t n)
 			break;
 		case 6:
 			add(t, "\"metadata\":{\"user_id\":\"u\",\"messages\":[{\"role\":\"user\"}]},");
+			break;
+		case 10:
+			ADD_ONE(t, "\"prompt_cache_key\":\"k1\",", "\"prompt_cache_key\":\"k2\",",
+			    "\"conversation\":{\"id\":\"c\"},", "\"previous_response_id\":\"r\",",
+			    "\"safety_identifier\":\"s\",");
 			break;
 		case 7:
 			add_tools(t);
