@@ -153,3 +153,24 @@ bool index_place_space(struct index *ix, struct index_place at, struct space_key
 	}
 	return nd != NULL && nd->id == id && space->page_room != 0;
 }
+
+#define LET_GO_NODES	64u	/* in one call */
+
+/* Between two locks another thread may change the tree: then the record does not end there any
+ * more, or it is in no list. */
+uint32_t index_let_go(
+    struct index *ix, struct index_place at, server_id server, uint32_t keep)
+{
+	uint32_t room = 0, end = at.depth;
+	node_id id = 0;
+	uint64_t locked;
+	const struct node *nd;
+
+	if (at.node == 0 || (nd = place_lock(ix, &at, &locked)) == NULL)
+		return 0;
+	id = nd->id;
+	shards_unlock(ix, locked);
+	for (unsigned i = 0; i < LET_GO_NODES && id != 0 && end > keep; i++)
+		room += record_let_go(ix, server, &id, &end, keep);
+	return room;
+}

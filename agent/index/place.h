@@ -33,6 +33,12 @@ bool index_commit_from(struct index *ix, const struct space_key *space, struct i
     const page_key *pages, size_t n, server_id server, msec now, unsigned priority,
     index_claim *claim, struct index_place *end);
 
+/* Let <server> hold the pages up to <at> no longer, from the end down to <keep> pages, as far as it
+ * holds them for that end alone: up to the first branch, and nothing if a claim, or a longer prompt,
+ * needs them. Returns their room. O(nodes). */
+uint32_t index_let_go(
+    struct index *ix, struct index_place at, server_id server, uint32_t keep);
+
 /* Return whether the place is known to be the same, by its era. Prefetches what a commit of more
  * pages changes. O(1). */
 bool index_place_same(struct index *ix, struct index_place at);

@@ -181,6 +181,32 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct
 	return record_settle(ix, nd, parent, r, locked, 0);
 }
 
+uint32_t record_let_go(
+    struct index *ix, server_id server, node_id *id, uint32_t *end, uint32_t keep)
+{
+	struct node *nd, *parent;
+	struct record *r;
+	uint64_t locked;
+	uint32_t left, room;
+
+	r = lock_record(ix, *id, server, &nd, &parent, &locked);
+	*id = 0;
+	if (r == NULL)
+		return 0;
+	left = keep > nd->start ? keep - nd->start : 0;
+	if (!r->listed || nd->start + r->extent != *end || left >= r->extent) {
+		shards_unlock(ix, locked);
+		return 0;
+	}
+	*end = nd->start;
+	if (left == 0 && parent->kind == NODE_EDGE)
+		*id = parent->id;
+	room = (uint32_t)room_of(nd, r->extent - left);
+	r->held = (uint16_t)left;
+	record_settle(ix, nd, parent, r, locked, 0);
+	return room;
+}
+
 /* ---- a node and its only child ---- */
 
 static bool may_join(struct index *ix, const struct node *nd)

@@ -152,6 +152,12 @@ struct cut {
 /* Cut pages from the end of a record, if it is in the lists. Returns the work done. */
 uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c);
 
+/* Cut the record of <server> on <*id>, if it ends at page <*end> and may be evicted, down to <keep>
+ * pages from the root. Sets <*end> to where that node began, and <*id> to the node above; 0: the
+ * cut ends here. Returns the room of the pages. */
+uint32_t record_let_go(
+    struct index *ix, server_id server, node_id *id, uint32_t *end, uint32_t keep);
+
 /* Join a node with its only child, if it may. Returns the work done. */
 uint32_t node_join(struct index *ix, node_id id);
 

@@ -34,6 +34,7 @@ struct play {
 	msec now;
 	unsigned same, other;		/* places looked at */
 	unsigned from, refused;		/* commits from a place; not known to be the same */
+	unsigned let_go, kept;		/* calls that cut pages, or none */
 };
 
 /* Add runs of pages from few pieces, so that prompts branch from each other anywhere. */
@@ -122,6 +123,35 @@ static void commit_from(struct play *p, unsigned k)
 	note(p, x->space, pages, end);
 }
 
+static uint32_t depth_of(struct play *p, const struct noted *x, uint32_t n, server_id s)
+{
+	index_match(p->ix, &spaces[x->space], x->pages, n, &p->m);
+	return index_match_depth(&p->m, s);
+}
+
+/* What is let go is no more than said, of that server only, and only at the end of what it holds. */
+static void let_go(struct play *p)
+{
+	const struct noted *x = &p->noted[rng_below(&p->rng, NOTED)];
+	server_id s = any_server(p), other = (server_id)((s + 1) % SERVERS);
+	uint32_t keep, had, had_other, room;
+	uint64_t held;
+
+	if (x->at.node == 0)
+		return;
+	keep = rng_below(&p->rng, x->at.depth + 1);
+	had = depth_of(p, x, x->at.depth, s);
+	had_other = depth_of(p, x, x->at.depth, other);
+	held = index_server_room(p->ix, s);
+	room = index_let_go(p->ix, x->at, s, keep);
+	assert_int_equal(held - index_server_room(p->ix, s), room);
+	assert_int_equal(depth_of(p, x, x->at.depth, other), had_other);
+	assert_int_equal(had - depth_of(p, x, x->at.depth, s), room / 16);
+	assert_true(room == 0 || (had == x->at.depth && had - room / 16 >= keep));
+	p->let_go += room > 0;
+	p->kept += room == 0;
+}
+
 static void look_at_places(struct play *p)
 {
 	page_key pages[LONGEST];
@@ -159,6 +189,8 @@ static void play(struct play *p, size_t max_bytes, unsigned steps)
 			commit_new(p, k);
 		else
 			commit_from(p, k);
+		if (rng_below(&p->rng, 4) == 0)
+			let_go(p);
 		if (rng_below(&p->rng, 200) == 0)
 			index_drop_server(p->ix, any_server(p));
 		if (i % 8 == 0)
@@ -177,6 +209,7 @@ static void with_room(void **state)
 	play(&p, 64u << 20, 2000);
 	assert_true(p.same > p.other / 4 && p.other > p.same / 100);
 	assert_true(p.from > 100 && p.refused > 100);
+	assert_true(p.let_go > 20 && p.kept > 20);
 }
 
 static void with_little_room(void **state)
@@ -243,6 +276,50 @@ static void a_number_given_again(void **state)
 	index_free(ix);
 }
 
+static index_claim held_by(
+    struct index *ix, const page_key *pages, size_t n, server_id s, struct index_place *end)
+{
+	index_claim c = index_commit_at(ix, &spaces[0], pages, n, NULL, s, 0, 0, end);
+
+	index_confirm(ix, c, 0);
+	return c;
+}
+
+/* An old path is let go up to the first branch, or to the pages that are kept. */
+static void an_old_path_is_let_go(void **state)
+{
+	page_key old[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, other[6] = { 1, 2, 3, 9, 9, 9 };
+	struct index_place end, of_other;
+	struct index_opts o;
+	struct index *ix;
+	index_claim c;
+
+	(void)state;
+	index_defaults(&o);
+	o.max_bytes = 1 << 20;
+	assert_non_null(ix = index_new(&o));
+	held_by(ix, old, 8, 1, &end);
+	held_by(ix, old, 8, 2, &end);
+	assert_int_equal(index_let_go(ix, end, 3, 0), 0);
+	assert_int_equal(index_let_go(ix, end, 1, 6), 2 * 16);
+	assert_int_equal(index_server_room(ix, 1), 6 * 16);
+	assert_int_equal(index_server_room(ix, 2), 8 * 16);
+	held_by(ix, old, 8, 1, &end);
+	held_by(ix, other, 6, 1, &of_other);
+	assert_int_equal(index_let_go(ix, end, 1, 0), 5 * 16);		/* both have the first three */
+	assert_int_equal(index_server_room(ix, 1), 6 * 16);
+	c = index_commit_at(ix, &spaces[0], old, 8, NULL, 1, 0, 0, &end);
+	assert_int_equal(index_let_go(ix, end, 1, 0), 0);		/* claimed */
+	index_confirm(ix, c, 0);
+	assert_int_equal(index_let_go(ix, (struct index_place){ end.node, 7, end.era }, 1, 0), 0);
+	assert_int_equal(index_let_go(ix, (struct index_place){ 0 }, 1, 0), 0);
+	assert_int_equal(index_let_go(ix, of_other, 1, 0), 3 * 16);
+	assert_int_equal(index_let_go(ix, end, 1, 0), 8 * 16);
+	assert_int_equal(index_server_room(ix, 1), 0);
+	assert_null(index_check(ix));
+	index_free(ix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +327,7 @@ int main(void)
 		cmocka_unit_test(with_little_room),
 		cmocka_unit_test(other_pages_at_the_end),
 		cmocka_unit_test(a_number_given_again),
+		cmocka_unit_test(an_old_path_is_let_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
