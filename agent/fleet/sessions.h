@@ -12,6 +12,11 @@
  *     Without enough trust the session counts for nothing. So a client that sends one key with
  *     everything is treated like one that sends none.
  *
+ * A session that was compacted never sends its old path again: a turn that continues none of its
+ * tails and is much shorter than the last one, or another prompt. The owner then lets the old path
+ * go (index_let_go()). A subagent under the same name looks alike, so its tail is kept: if a later
+ * request continues it after all, its marks prove what that server had.
+ *
  * A session brings work back: about (turns - 1) / turns of sessions have another turn, after a gap,
  * with some more tokens. Turns, gap and growth are learned for each model. Sums of it by server are
  * the promised work. A session that is late counts half after two gaps, a quarter after four, and
@@ -24,7 +29,13 @@
 
 #include "agent/base/types.h"
 
-#define SESSION_TAILS	2u	/* last turns that are remembered: of two servers, or branches */
+#define SESSION_TAILS	3u	/* last turns that are remembered: of several servers, or branches */
+
+/* Where the pages of a turn end in the index: struct index_place of the owner. */
+struct session_place {
+	uint32_t node;		/* 0: unknown */
+	uint32_t depth, era;
+};
 
 /* Where a turn ended. */
 struct session_tail {
@@ -33,7 +44,10 @@ struct session_tail {
 	bool cut;		/* not all of it was seen */
 	uint32_t life;		/* of the server */
 	uint32_t tokens;	/* of the prompt, with the unseen part */
+	uint32_t answer;	/* of its answer; 0: unknown */
 	msec at;		/* its end; before that, when it was sent */
+	msec let_go;		/* its pages were let go then; 0: they were not */
+	struct session_place place;
 	/* a mark of the visible part near its end, and one near its middle; depth 0: none */
 	uint32_t depth[2], check[2];
 };
@@ -54,9 +68,10 @@ struct session_view {
 	bool known;		/* it had a turn before */
 	bool trusted;		/* and this request may be its next turn: <tail> counts */
 	bool open;		/* another request of it is not over */
-	bool shrank;		/* it is trusted, and this prompt is another or much shorter: compacted */
+	bool shrank;		/* compacted: the pages of tail[0] can be let go */
 	uint32_t turns;
 	uint32_t held[SESSION_TAILS];	/* tokens of this request that tail[] holds; 0: none */
+	uint32_t proven[SESSION_TAILS];	/* its pages that tail[] had too, by their marks */
 	struct session_tail tail[SESSION_TAILS];	/* the latest first */
 };
 
@@ -77,6 +92,13 @@ void sessions_look(
 void sessions_sent(struct sessions *t, const struct session_turn *u, server_id to, bool again,
     uint32_t work_us, msec now);
 
+/* The pages of the last turn, sent to <to>, end at <place>. */
+void sessions_placed(
+    struct sessions *t, uint64_t key, server_id to, const struct session_place *place);
+/* The pages that end there were let go. */
+void sessions_let_go(
+    struct sessions *t, uint64_t key, const struct session_place *place, msec now);
+
 /* The request was served by <at>, with <answer> tokens, and its body had come. */
 struct session_end {
 	server_id at;		/* SERVER_NONE: it was not served */
@@ -87,13 +109,8 @@ void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *
 /* All that <id> held is gone: its engine restarted, or it left. */
 void sessions_server_gone(struct sessions *t, server_id id);
 
-/* Work that sessions will bring back to a server. */
-struct session_promise {
-	double busy;		/* share of its time, without any other work */
-	double tokens;		/* of their prompts */
-};
-
-struct session_promise sessions_promise(const struct sessions *t, server_id id);
+/* Return the work that sessions will bring back to a server, as a share of its time. */
+double sessions_promise(const struct sessions *t, server_id id);
 
 /* Return the mean number of turns that sessions of <kind> have after a first one; 0: unknown. */
 double sessions_turns_left(const struct sessions *t, uint64_t kind);
@@ -106,6 +123,7 @@ struct sessions_stats {
 	/* requests with a session; of these to the server of its last turn; to another one */
 	uint64_t turns, stayed, moved;
 	uint64_t mistrusted;		/* requests that no turn could be continued by */
+	uint64_t compacted;		/* old paths that were let go */
 	uint64_t evicted;
 };
 

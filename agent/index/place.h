@@ -34,7 +34,7 @@ bool index_commit_from(struct index *ix, const struct space_key *space, struct i
     index_claim *claim, struct index_place *end);
 
 /* Let <server> hold the pages up to <at> no longer, from the end down to <keep> pages, as far as it
- * holds them for that end alone: up to the first branch, and nothing if a claim, or a longer prompt,
+ * holds them for that end alone: up to the first branch, and nothing if a claim or a longer prompt
  * needs them. Returns their room. O(nodes). */
 uint32_t index_let_go(
     struct index *ix, struct index_place at, server_id server, uint32_t keep);

@@ -141,6 +141,8 @@ static const struct metric_row route_rows[] = {
 	{ "sessions_moved_total", "", COUNTER, R(sessions.moved), "Requests that went elsewhere." },
 	{ "sessions_mistrusted_total", "", COUNTER, R(sessions.mistrusted),
 	  "Requests that do not continue the last turn of their session." },
+	{ "sessions_compacted_total", "", COUNTER, R(sessions.compacted),
+	  "Old prompts of compacted sessions that were let go." },
 	{ "sessions_evicted_total", "", COUNTER, R(sessions.evicted), "Sessions evicted for the budget." },
 	{ "turns_bytes", "", GAUGE, R(turns.bytes), "Memory of earlier turns." },
 	{ "turns_points", "", GAUGE, R(turns.points), "Places in bodies where reading may resume." },

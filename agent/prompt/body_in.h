@@ -162,8 +162,7 @@ void body_message_value(struct body *b, enum json_event ev, struct span text);
 void body_parts_element(struct body *b, enum json_event ev);
 
 /* named.c: names of which only a hash is kept */
-/* Set what the value of <slot> names. <h>: its hash; 0: it is void. <text>: all of it, or its start.
- * */
+/* Set what <slot> names. <h>: hash of its value; 0: void. <text>: the value, or its start */
 void named_set(struct body *b, enum name_slot slot, uint64_t h, struct span text);
 void conversation_start(struct body *b, enum json_event ev, struct span text);
 

@@ -22,7 +22,8 @@
  * and, as protocol buffers allow, in snake case.
  *
  * Omitted because engines do not put them into the prompt: ids (id, call_id, tool_call_id,
- * item_id), status, annotations, citations, cache_control, signature, "summary" and "encrypted_content" of reasoning items, sampling parameters, response formats. */
+ * item_id), status, annotations, citations, cache_control, signature, "summary" and
+ * "encrypted_content" of reasoning items, sampling parameters, response formats. */
 #include "agent/prompt/rules_in.h"
 
 #define RULE(key, act, arg)	{ key, sizeof(key) - 1, act, arg }

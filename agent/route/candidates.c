@@ -169,10 +169,11 @@ void job_take_load(struct route *r, struct job *j, struct settling *st)
 static uint32_t tree_depth(
     const struct route *r, const struct job *j, const struct server *s, uint32_t *grown)
 {
-	uint32_t depth = index_match_depth(&j->scratch->match, s->id), most = j->rq.usable;
+	uint32_t in_index = index_match_depth(&j->scratch->match, s->id), most = j->rq.usable;
+	uint32_t depth = job_let_go_depth(r, j, s, in_index);
 	struct job_grown_at at;
 
-	*grown = depth > 0 ? job_grown_pages(r, j, s, depth, &at) : 0;
+	*grown = depth > 0 && depth == in_index ? job_grown_pages(r, j, s, depth, &at) : 0;
 	if (depth > most)
 		depth = most;
 	if (*grown > most - depth)

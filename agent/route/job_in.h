@@ -60,6 +60,8 @@ struct job {
 	bool by_stats;			/* load is from stats rows: there was no load string */
 	struct session_turn turn;	/* .key 0: it has no session */
 	struct session_view view;
+	/* pages that its server was let go of and had all the time; since when */
+	struct { uint32_t pages; msec since; } taken_up;
 	uint64_t common_tokens;		/* of its prompt, also in other prompts in use: job_share() */
 	/* the choice */
 	struct policy_choice choice;
@@ -188,6 +190,14 @@ void job_session_look(const struct route *r, struct job *j);
 /* Return the tokens of the unseen part that <s> is expected to hold: as its session had, or half of
  * them if no session tells. All visible pages match there. */
 uint64_t job_unseen_held(const struct job *j, const struct server *s);
+/* Return how many pages <s> has, of which the index says <depth>: more, if pages of an earlier turn
+ * were let go. The lock is held. */
+uint32_t job_let_go_depth(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
+/* <s> was chosen: note what of it comes back to the index. The lock is held. */
+void job_session_sent(struct route *r, struct job *j, const struct server *s);
+/* Its pages were committed up to <end>: let the old path go, if the session was compacted. */
+void job_session_placed(struct route *r, struct job *j, struct index_place end);
 /* Return the seconds that a new session will wait there for those that come back. */
 double job_promised_s(const struct route *r, const struct job *j, const struct server *s);
 

@@ -287,6 +287,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
 		return;
 	j->to = s->id;
+	job_session_sent(r, j, s);
 	if (!c->split)		/* its first token says nothing about the cache of <s> */
 		note_capacity(r, j, s, index_depth(j, s->id));
 	note_branch(r, j);
@@ -534,6 +535,8 @@ static struct index_place commit_pages(struct route *r, struct job *j)
 	    (unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN), &end);
 	attach_claim(r, j->rq.uid, &j->pending, claim, j->to, j->pool_opts->mode == MODE_SHADOW,
 	    j->rq.now);
+	if (j->turn.key != 0)
+		job_session_placed(r, j, end);
 	return end;
 }
 

@@ -60,6 +60,67 @@ uint64_t job_unseen_held(const struct job *j, const struct server *s)
 	return held < most ? held : most > 0 ? most - 1 : 0;	/* the last token is computed */
 }
 
+/* Return the tail of the session whose pages <s> was let go of and has, more than <depth> of them;
+ * SESSION_TAILS: none. */
+static unsigned let_go_tail(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+{
+	const struct session_view *v = &j->view;
+	unsigned best = SESSION_TAILS;
+
+	for (unsigned k = 0; k < SESSION_TAILS; k++) {
+		const struct session_tail *l = &v->tail[k];
+
+		if (l->server == s->id && l->let_go > s->cleared && l->let_go > 0 && v->proven[k] > depth &&
+		    !index_output_gone(r->index, s->id, l->let_go)) {
+			depth = v->proven[k];
+			best = k;
+		}
+	}
+	return best;
+}
+
+uint32_t job_let_go_depth(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+{
+	unsigned k = let_go_tail(r, j, s, depth);
+
+	return k < SESSION_TAILS ? j->view.proven[k] : depth;
+}
+
+void job_session_sent(struct route *r, struct job *j, const struct server *s)
+{
+	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
+	unsigned k = let_go_tail(r, j, s, depth);
+
+	if (k == SESSION_TAILS)
+		return;
+	j->taken_up.pages = j->view.proven[k] - depth;
+	j->taken_up.since = j->view.tail[k].let_go;
+}
+
+void job_session_placed(struct route *r, struct job *j, struct index_place end)
+{
+	const struct session_place here = { end.node, end.depth, end.era };
+	const struct session_tail *l = &j->view.tail[0];
+	const struct session_place old = l->place;
+	uint32_t room = 0;
+
+	if (j->taken_up.pages > 0)
+		index_take_output(r->index, j->to, j->taken_up.pages * j->rq.space.page_room,
+		    j->taken_up.since);
+	if (j->view.shrank) {
+		room = index_let_go(r->index, (struct index_place){ old.node, old.depth, old.era },
+		    l->server, index_match_depth(&j->scratch->match, l->server));
+		index_add_output(r->index, l->server, room, j->rq.now);
+	}
+	pthread_mutex_lock(&r->lock);
+	sessions_placed(r->sessions, j->turn.key, j->to, &here);
+	if (room > 0)
+		sessions_let_go(r->sessions, j->turn.key, &old, j->rq.now);
+	pthread_mutex_unlock(&r->lock);
+}
+
 #define TURNS_MOST	20	/* that count */
 #define BUSY_MOST	1.0	/* so that one client with many sessions moves others by a bound */
 
@@ -70,7 +131,7 @@ double job_promised_s(const struct route *r, const struct job *j, const struct s
 	if (j->turn.key == 0 || j->view.known)
 		return 0;
 	turns = sessions_turns_left(r->sessions, j->turn.kind);
-	busy = sessions_promise(r->sessions, s->id).busy;
+	busy = sessions_promise(r->sessions, s->id);
 	return (turns < TURNS_MOST ? turns : TURNS_MOST) * s->pool->mean_work_s *
 	    (busy < BUSY_MOST ? busy : BUSY_MOST);
 }

@@ -182,23 +182,103 @@ static void a_request_decided_again_is_one_turn(void **state)
 	sessions_free(t);
 }
 
-static void a_compaction_is_seen_once_it_is_sure(void **state)
+static const struct session_place here = { 5, 64, 1 }, there = { 6, 64, 1 };
+
+/* A prompt that was seen whole: of the conversation <marks>. */
+static struct session_turn whole(uint64_t tokens, const uint64_t *marks)
+{
+	struct session_turn u = turn(7, tokens);
+
+	u.cut = false;
+	u.mark = marks;
+	return u;
+}
+
+static void serve_whole(struct sessions *t, struct session_turn u, server_id to,
+    const struct session_place *place)
+{
+	sessions_sent(t, &u, to, false, 100000, now);
+	sessions_placed(t, u.key, to, place);
+	sessions_ended(t, u.key, &(struct session_end){ .at = to }, now + 1000);
+	now += 10000;
+}
+
+static struct sessions *sure(unsigned turns)
 {
 	struct sessions *t = sessions_new(BYTES);
-	struct session_turn u;
+
+	for (unsigned i = 0; i < turns; i++) {
+		assert_false(look(t, whole(20000 + 1000 * i, common)).shrank);
+		serve_whole(t, whole(20000 + 1000 * i, common), 3, &here);
+	}
+	return t;
+}
+
+static void a_compaction_is_seen_once_it_is_sure(void **state)
+{
+	static const uint64_t edited[] = { 1ull << 40, 2ull << 40, 3ull << 40, 9ull << 40 };
+	static const uint64_t compacted[] = { 1ull << 40, 8ull << 40, 7ull << 40, 6ull << 40 };
+	struct sessions *t = sure(6), *unsure = sure(2);
+	struct session_turn u = whole(4000, compacted);
 
 	(void)state;
-	for (unsigned i = 0; i < 6; i++) {
-		u = turn(7, 20000 + 1000 * i);
-		u.cut = false;
-		assert_false(look(t, u).shrank);
-		serve(t, u, 3);
-	}
-	u.tokens = 4000;
 	u.n = 2;
 	assert_true(look(t, u).shrank);
+	assert_int_equal(look(t, u).tail[0].place.node, here.node);
+	assert_false(look(unsure, u).shrank);
+	assert_false(look(t, whole(25500, edited)).shrank);		/* near its end only */
+	assert_true(look(t, whole(25500, compacted)).shrank);
+	assert_true(look(t, whole(12000, common)).shrank);
 	u.cut = true;
 	assert_false(look(t, u).shrank);
+	sessions_free(t);
+	sessions_free(unsure);
+}
+
+/* A subagent under the same name looks like a compaction. Its parent comes back. */
+static void an_old_path_that_comes_back_is_known(void **state)
+{
+	static const uint64_t sub[] = { 1ull << 40, 8ull << 40, 7ull << 40, 6ull << 40 };
+	struct sessions *t = sure(8);
+	struct session_view v;
+
+	(void)state;
+	assert_true(look(t, whole(5000, sub)).shrank);
+	serve_whole(t, whole(5000, sub), 4, &there);
+	sessions_let_go(t, 7, &here, now);
+	assert_false(look(t, whole(6000, sub)).shrank);
+	v = look(t, whole(28000, common));
+	assert_false(v.shrank);
+	assert_int_equal(v.tail[1].server, 3);
+	assert_int_equal(v.tail[1].let_go, now);
+	assert_int_equal(v.proven[1], 64);
+	assert_int_equal(v.proven[0], 0);
+	serve_whole(t, whole(6000, sub), 4, &there);
+	v = look(t, whole(28000, common));
+	assert_int_equal(v.proven[1], 64);
+	serve_whole(t, whole(28000, common), 3, &here);		/* it is continued: no old path any more */
+	v = look(t, whole(29000, common));
+	assert_int_equal(v.tail[0].server, 3);
+	assert_int_equal(v.tail[0].let_go, 0);
+	assert_int_equal(v.tail[2].server, SERVER_NONE);
+	sessions_server_gone(t, 3);
+	v = look(t, whole(29000, common));
+	assert_int_equal(v.proven[0], 0);
+	sessions_free(t);
+}
+
+/* Reasoning of an answer is not sent again. */
+static void an_answer_that_does_not_come_back_is_not_held(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 20000);
+
+	(void)state;
+	sessions_sent(t, &u, 3, false, 1, now);
+	sessions_ended(t, 7, &(struct session_end){ .at = 3, .answer = 9000 }, now);
+	assert_int_equal(look(t, turn(7, 30000)).held[0], 29000);
+	assert_int_equal(look(t, turn(7, 21000)).held[0], 20000);
+	assert_true(look(t, turn(7, 20000)).trusted);
 	sessions_free(t);
 }
 
@@ -209,23 +289,22 @@ static void promises_are_learned_and_decay(void **state)
 
 	(void)state;
 	serve(t, turn(7, 20000), 3);
-	assert_true(sessions_promise(t, 3).busy == 0);		/* no session had a second turn */
+	assert_true(sessions_promise(t, 3) == 0);		/* no session had a second turn */
 	for (unsigned i = 1; i < 10; i++)
 		serve(t, turn(7, 20000 + 1000 * i), 3);
 	assert_true(sessions_turns_left(t, 5) > 8.9 && sessions_turns_left(t, 5) < 9.1);
 	assert_true(sessions_turns_left(t, 6) == 0);
-	busy = sessions_promise(t, 3).busy;
+	busy = sessions_promise(t, 3);
 	assert_true(busy > 0.008 && busy < 0.01);		/* 0.9 x 0.1 s of 10 s */
-	assert_true(sessions_promise(t, 3).tokens > 26000);
-	assert_true(sessions_promise(t, 4).busy == 0);
+	assert_true(sessions_promise(t, 4) == 0);
 	now += 15000;
 	sessions_age(t, 100, now);
-	assert_true(sessions_promise(t, 3).busy < 0.6 * busy && sessions_promise(t, 3).busy > 0);
+	assert_true(sessions_promise(t, 3) < 0.6 * busy && sessions_promise(t, 3) > 0);
 	now += 160000;
 	sessions_age(t, 100, now);
-	assert_true(sessions_promise(t, 3).busy == 0 && sessions_promise(t, 3).tokens == 0);
+	assert_true(sessions_promise(t, 3) == 0);
 	serve(t, turn(7, 30000), 4);				/* elsewhere from now on */
-	assert_true(sessions_promise(t, 3).busy == 0 && sessions_promise(t, 4).busy > 0);
+	assert_true(sessions_promise(t, 3) == 0 && sessions_promise(t, 4) > 0);
 	sessions_free(t);
 }
 
@@ -266,7 +345,7 @@ static void without_a_table_nothing_is_known(void **state)
 	sessions_ended(NULL, 7, &(struct session_end){ .at = 3 }, now);
 	sessions_age(NULL, 10, now);
 	sessions_server_gone(NULL, 3);
-	assert_true(sessions_promise(NULL, 3).busy == 0);
+	assert_true(sessions_promise(NULL, 3) == 0);
 	sessions_free(NULL);
 }
 
@@ -282,6 +361,8 @@ int main(void)
 		cmocka_unit_test(requests_at_the_same_time_are_not_trusted),
 		cmocka_unit_test(a_request_decided_again_is_one_turn),
 		cmocka_unit_test(a_compaction_is_seen_once_it_is_sure),
+		cmocka_unit_test(an_old_path_that_comes_back_is_known),
+		cmocka_unit_test(an_answer_that_does_not_come_back_is_not_held),
 		cmocka_unit_test(promises_are_learned_and_decay),
 		cmocka_unit_test(the_table_is_bounded_and_tenants_keep_some),
 		cmocka_unit_test(without_a_table_nothing_is_known),

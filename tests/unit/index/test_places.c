@@ -129,7 +129,7 @@ static uint32_t depth_of(struct play *p, const struct noted *x, uint32_t n, serv
 	return index_match_depth(&p->m, s);
 }
 
-/* What is let go is no more than said, of that server only, and only at the end of what it holds. */
+/* What is let go is no more than said, of that server only, and at the end of what it holds. */
 static void let_go(struct play *p)
 {
 	const struct noted *x = &p->noted[rng_below(&p->rng, NOTED)];

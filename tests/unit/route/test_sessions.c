@@ -113,12 +113,241 @@ static void tenants_do_not_share_sessions(void **state)
 	world_end(&w);
 }
 
+/* ---- prompts that are seen whole ----------------------------------------------------------- */
+
+/* Send the conversation <turns> of <session> to the only server of <load>, if it has one only. */
+static void talk(struct world *w, const char *session, const char *turns, const char *load)
+{
+	static unsigned n;
+	char uid[16];
+
+	snprintf(uid, sizeof(uid), "u%u", n++);
+	w->q.session = span_str(session);
+	w->q.load = span_str(load);
+	w->q.visible = w->q.whole = -1;
+	ask(w, uid, turns);
+	done(w, uid);
+	w->now += 5000;
+}
+
+#define S1	"lb1/1;s1=1,0,0,1"
+#define S2	"lb1/1;s2=1,0,0,1"
+#define PAGES	(TURN_PAGES * 1u)
+
+/* What each server holds of <turns>, by a request that changes nothing: it is refused. */
+static uint32_t held(struct world *w, const char *turns, const char *load)
+{
+	static unsigned n;
+	char uid[16];
+	uint32_t pages;
+
+	snprintf(uid, sizeof(uid), "h%u", n++);
+	w->q.session = SPAN("");
+	w->q.load = span_str(load);
+	ask(w, uid, turns);
+	pages = w->a.pages;
+	refused(w, uid);
+	return pages;
+}
+
+static uint64_t let_go(struct world *w)
+{
+	return stats(w).sessions.compacted;
+}
+
+static void grow_conversation(struct world *w, const char *session, unsigned turns)
+{
+	char text[27] = "abcdefghijklmnopqrstuvwxyz";
+
+	for (unsigned n = 12; n <= 12 + turns; n++) {
+		char now[27];
+
+		snprintf(now, sizeof(now), "%.*s", (int)n, text);
+		talk(w, session, now, S1);
+	}
+}
+
+static void a_compaction_lets_the_old_path_go(void **state)
+{
+	struct world w;
+	uint64_t pages;
+
+	(void)state;
+	world_start(&w);
+	grow_conversation(&w, "one", 8);
+	talk(&w, "two", "abcXY", S1);		/* another session shares three turns */
+	pages = stats(&w).index.pages;
+	assert_int_equal(held(&w, "abcdefghijklmnopqrst", S1), 20 * PAGES);
+	talk(&w, "one", "abZ", S1);		/* its own opening, then a summary */
+	assert_int_equal(let_go(&w), 1);
+	assert_int_equal(held(&w, "abcdefghijklmnopqrst", S1), 3 * PAGES);
+	assert_int_equal(held(&w, "abcXY", S1), 5 * PAGES);
+	assert_int_equal(held(&w, "abZ", S1), 3 * PAGES);
+	assert_true(stats(&w).index.pages < pages - 15 * PAGES);
+	talk(&w, "one", "abZY", S1);
+	assert_int_equal(let_go(&w), 1);
+	world_end(&w);
+}
+
+/* The room of what was let go still counts until the engine's cache would have evicted it. */
+static void the_old_path_still_fills_the_cache(void **state)
+{
+	struct world w;
+	uint64_t room;
+	server_id id;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 100000;
+	world_open(&w);
+	grow_conversation(&w, "one", 8);
+	id = server(&w, "s1").v.id;
+	room = index_server_room(w.r->index, id) + index_server_output(w.r->index, id);
+	talk(&w, "one", "abZ", S1);
+	assert_int_equal(let_go(&w), 1);
+	assert_true(index_server_room(w.r->index, id) < room / 2);
+	assert_true(index_server_room(w.r->index, id) + index_server_output(w.r->index, id) >= room);
+	world_end(&w);
+}
+
+/* A subagent under its parent's name shares the opening. The parent comes back and is known. */
+static void a_subagent_is_no_compaction_for_good(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	grow_conversation(&w, "one", 8);
+	talk(&w, "one", "abZ", IDLE4);
+	talk(&w, "one", "abZYX", IDLE4);
+	assert_int_equal(let_go(&w), 1);
+	assert_int_equal(held(&w, "abcdefghijklmnopqrstu", S1), 2 * PAGES);
+	talk(&w, "one", "abcdefghijklmnopqrstu", IDLE4);
+	assert_span(w.a.server, "s1");
+	assert_true(w.a.pages >= 16 * PAGES);
+	assert_int_equal(held(&w, "abcdefghijklmnopqrstu", S1), 21 * PAGES);
+	world_end(&w);
+}
+
+/* A subagent with a name of its own has nothing of the parent's tail: all see the same opening. */
+static void a_subagent_has_not_its_parents_tail(void **state)
+{
+	struct world w;
+	uint64_t of_parent = 0;
+	char uid[8];
+
+	(void)state;
+	open_world(&w);
+	for (unsigned i = 0; i < 16; i++) {		/* until one other request does not end the trust */
+		snprintf(uid, sizeof(uid), "p%u", i);
+		turn(&w, uid, "parent", 200000 + 4000 * i);
+		of_parent = w.a.hit_tokens;
+		done(&w, uid);
+	}
+	assert_true(of_parent > w.a.tokens * 9 / 10);
+	turn(&w, "s1", "parent/sub", 100000);
+	assert_true(w.a.hit_tokens < w.a.tokens * 6 / 10);
+	done(&w, "s1");
+	turn(&w, "s2", "parent", 100000);	/* or the same name: it is shorter than its parent */
+	assert_true(w.a.hit_tokens < w.a.tokens * 6 / 10);
+	done(&w, "s2");
+	turn(&w, "q", "parent", 264000);
+	assert_true(w.a.hit_tokens > of_parent);
+	world_end(&w);
+}
+
+/* The server of the last turn is gone: the server of an earlier one holds the most, whatever a hash
+ * of the session would say. */
+static void a_session_that_must_move_goes_to_the_best_holder(void **state)
+{
+	static const char *const names[] = { "one", "two", "three", "four", "five" };
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		struct world w;
+
+		world_start(&w);
+		talk(&w, names[i], "abcdefgh", "lb1/1;s3=1,0,0,1");
+		talk(&w, names[i], "abcdefghijkl", S2);
+		talk(&w, names[i], "abcdefghijklmnop", S1);
+		talk(&w, names[i], "abcdefghijklmnopq", IDLE4);
+		assert_span(w.a.server, "s1");
+		talk(&w, names[i], "abcdefghijklmnopqr", "lb1/1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1");
+		assert_span(w.a.server, "s2");
+		assert_int_equal(w.a.pages, 12 * PAGES);
+		world_end(&w);
+	}
+}
+
+/* The same for a body that is cut: only the session knows of the hidden part. */
+static void a_cut_session_that_must_move_goes_to_the_best_holder(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_world(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	turn(&w, "a", "one", 200000);
+	done(&w, "a");
+	w.q.load = SPAN(S1);
+	turn(&w, "b", "one", 204000);
+	done(&w, "b");
+	w.q.load = SPAN(IDLE4);
+	turn(&w, "c", "one", 208000);
+	assert_span(w.a.server, "s1");
+	done(&w, "c");
+	w.q.load = SPAN("lb1/1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1");
+	turn(&w, "d", "one", 212000);
+	assert_span(w.a.server, "s3");
+	done(&w, "d");
+	world_end(&w);
+}
+
+/* ---- names in the body ---------------------------------------------------------------------- */
+
+/* Turns of two bodies that name their session with <a> and <b>. Returns how many sessions these
+ * are. */
+static uint64_t sessions_of(const char *a, const char *b)
+{
+	struct world w;
+	uint64_t n;
+
+	world_start(&w);
+	chat(&w.body, a, "abcdef", "");
+	send(&w, "a");
+	chat(&w.body, b, "abcdefgh", "");
+	send(&w, "b");
+	n = stats(&w).sessions.sessions;
+	world_end(&w);
+	return n;
+}
+
+static void bodies_name_their_sessions(void **state)
+{
+#define META(s)	"\"metadata\":{\"user_id\":\"user_1_account_2_session_" s "\"},"
+
+	(void)state;
+	assert_int_equal(sessions_of("", ""), 0);
+	assert_int_equal(sessions_of("\"prompt_cache_key\":\"k\",", "\"prompt_cache_key\":\"k\","), 1);
+	assert_int_equal(sessions_of("\"prompt_cache_key\":\"k\",", "\"prompt_cache_key\":\"l\","), 2);
+	assert_int_equal(sessions_of(META("a") "\"user\":\"u\",", META("a")), 1);
+	assert_int_equal(sessions_of(META("a") "\"user\":\"u\",", META("b") "\"user\":\"u\","), 2);
+	assert_int_equal(sessions_of("\"user\":\"u\",", "\"user\":\"u\","), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_session_stays_where_its_cache_is),
 		cmocka_unit_test(one_key_for_everything_gains_nothing),
 		cmocka_unit_test(tenants_do_not_share_sessions),
+		cmocka_unit_test(a_compaction_lets_the_old_path_go),
+		cmocka_unit_test(the_old_path_still_fills_the_cache),
+		cmocka_unit_test(a_subagent_is_no_compaction_for_good),
+		cmocka_unit_test(a_subagent_has_not_its_parents_tail),
+		cmocka_unit_test(a_session_that_must_move_goes_to_the_best_holder),
+		cmocka_unit_test(a_cut_session_that_must_move_goes_to_the_best_holder),
+		cmocka_unit_test(bodies_name_their_sessions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
