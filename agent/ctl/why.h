@@ -18,15 +18,17 @@
 struct why_server {
 	char server[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1];	/* <rule>: of a compared one */
 	char truth[WHY_NAME_MAX + 1], truth_cause[WHY_NAME_MAX + 1];
-	double load, wait_s, cached_tokens, compute_s, shared_s, load_s, kv_s, adapter_s, penalty,
-	    cost_s, regret_s;
+	double load, wait_s, cached_tokens, session_tokens, compute_s, shared_s, load_s, kv_s, adapter_s,
+	    promised_s, penalty, cost_s, regret_s;
 };
 
 /* Fields as in kvroute(8), DECISIONS. */
 struct why_decision {
 	char time[WHY_NAME_MAX + 1], uid[WHY_NAME_MAX + 1], pool[WHY_NAME_MAX + 1],
 	    mode[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1],
-	    server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1], bounded[WHY_NAME_MAX + 1];
+	    server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1], bounded[WHY_NAME_MAX + 1],
+	    session[WHY_NAME_MAX + 1], session_server[WHY_NAME_MAX + 1];
+	double session_turns;
 	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load,
 	    cost_s, regret_s, n_candidates, work;
 	bool imbalanced;

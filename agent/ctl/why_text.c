@@ -337,6 +337,31 @@ static void say_causes(FILE *to, const struct why_decision *d)
 	}
 }
 
+/* Say what the session added to the decision. */
+static void say_session(FILE *to, const struct why_decision *d)
+{
+	const struct why_server *c = &d->candidate[0];
+
+	if (same_text(d->session, "turn"))
+		fprintf(to, "    turn %s of its session, whose last one went to %s",
+		    text_count(d->session_turns + 1), server_text(d->session_server));
+	else if (same_text(d->session, "compacted"))
+		fprintf(to, "    its session was compacted: what only its old prompt had at %s was let go",
+		    server_text(d->session_server));
+	else if (same_text(d->session, "open"))
+		fprintf(to, "    its session does not count, because another request of it was open");
+	else if (same_text(d->session, "other"))
+		fprintf(to, "    its session does not count, because it continues none of its last turns");
+	else if (same_text(d->session, "new") && d->n_kept > 0 && c->promised_s >= LITTLE_S)
+		fprintf(to, "    a new session: those that will come back to %s count as %s",
+		    server_text(c->server), text_seconds(c->promised_s));
+	else
+		return;
+	if (d->n_kept > 0 && c->session_tokens > 0)
+		fprintf(to, "; only that tells of %s tokens there", text_count(c->session_tokens));
+	fprintf(to, "\n");
+}
+
 /* Returns why only a part of the prompt was encoded to tokens. */
 static const char *bound_of(const char *bounded)
 {
@@ -361,11 +386,12 @@ void why_say(FILE *to, const struct why_decision *d)
 	say_after(to, d);
 	say_compared(to, d);
 	say_causes(to, d);
+	say_session(to, d);
 	if (d->unseen_tokens > 0)
 		fprintf(to,
-		    "    an estimated %s of the tokens were not seen, as the body was cut; if all seen ones "
-		    "were there, half of these count as there\n",
-		    text_count(d->unseen_tokens));
+		    "    an estimated %s of the tokens were not seen, as the body was cut%s\n",
+		    text_count(d->unseen_tokens), same_text(d->session, "turn") ? "" :
+		    "; if all seen ones were there, half of these count as there");
 	if (d->bounded[0] != '\0')
 		fprintf(to,
 		    "    its text was made into tokens in part only, as %s: %s steps of work\n",

@@ -63,8 +63,24 @@ struct session_turn {
 	const uint64_t *mark;
 };
 
+/* What a request is to its session. */
+#define SESSION_STATE_LIST(X) \
+	X(NONE,		"")		/* it has none */ \
+	X(NEW,		"new")		/* its first turn */ \
+	X(TURN,		"turn")		/* it continues an earlier turn */ \
+	X(OPEN,		"open")		/* another request of it is not over, so it may be no turn */ \
+	X(COMPACTED,	"compacted")	/* it replaces most of the last turn */ \
+	X(OTHER,	"other")	/* it continues no turn, or came too late */
+
+#define SESSION_STATE(name, text)	SESSION_##name,
+enum session_state { SESSION_STATE_LIST(SESSION_STATE) SESSION_STATES };
+#undef SESSION_STATE
+
+const char *session_state_text(enum session_state s);
+
 /* What a session says about a request, before it is sent. */
 struct session_view {
+	enum session_state state;
 	bool known;		/* it had a turn before */
 	bool trusted;		/* and this request may be its next turn: <tail> counts */
 	bool open;		/* another request of it is not over */

@@ -1,7 +1,7 @@
 /* sessions_in.h - private to sessions.c and sessions_turn.c: the table of sessions.
  *
- * Sessions are chained by hash, and listed by age. Those that are late count ever less: session_over_after()
- * tells when one is over. */
+ * Sessions are chained by hash, and listed by age. One that is late counts ever less, until it is
+ * over: session_over_after(). */
 #ifndef KVROUTE_FLEET_SESSIONS_IN_H
 #define KVROUTE_FLEET_SESSIONS_IN_H
 

@@ -99,13 +99,24 @@ static bool is_compacted(const struct session_tail *l, const struct session_turn
 	return (compare(l, u, &depth) != AGREES && depth == 0) || u->tokens < l->tokens / 4 * 3;
 }
 
+const char *session_state_text(enum session_state s)
+{
+#define TEXT(name, text)	[SESSION_##name] = text,
+	static const char *const texts[SESSION_STATES] = { SESSION_STATE_LIST(TEXT) };
+#undef TEXT
+
+	return texts[s];
+}
+
 void sessions_look(
     const struct sessions *t, const struct session_turn *u, msec now, struct session_view *v)
 {
 	uint32_t i = t != NULL ? session_find(t, u->key) : 0;
 	const struct session *s;
+	bool goes_on;
 
 	memset(v, 0, sizeof(*v));
+	v->state = u->key != 0 && t != NULL ? SESSION_NEW : SESSION_NONE;
 	if (i == 0)
 		return;
 	s = &t->e[i];
@@ -119,15 +130,21 @@ void sessions_look(
 		if (tail_counts(t, &v->tail[k]))
 			compare(&v->tail[k], u, &v->proven[k]);
 	}
+	v->state = v->open ? SESSION_OPEN : SESSION_OTHER;
 	if (v->open || s->trust < TRUST_LEAST || now - s->seen > session_over_after(t, s))
 		return;
+	goes_on = continues_any(v->tail, SESSION_TAILS, u);
 	for (unsigned k = 0; k < SESSION_TAILS; k++) {
 		if (tail_counts(t, &v->tail[k]))
 			v->held[k] = held_of(&v->tail[k], u);
 		v->trusted |= v->held[k] > 0;
 	}
 	v->shrank = s->trust >= TRUST_SURE && v->tail[0].let_go == 0 && v->tail[0].place.node != 0 &&
-	    tail_counts(t, &v->tail[0]) && is_compacted(&v->tail[0], u) && !continues_any(v->tail, SESSION_TAILS, u);
+	    tail_counts(t, &v->tail[0]) && is_compacted(&v->tail[0], u) && !goes_on;
+	if (v->shrank)
+		v->state = SESSION_COMPACTED;
+	else if (goes_on)
+		v->state = SESSION_TURN;
 }
 
 /* ---- turns --------------------------------------------------------------------------------- */

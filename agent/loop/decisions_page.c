@@ -162,6 +162,8 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 		put_server(p, "server", c->server);
 		put_seconds(p->t, "wait_s", c->wait_s);
 		put_count(p->t, "cached_tokens", c->cached);
+		if (c->by_session > 0)
+			put_count(p->t, "session_tokens", c->by_session);
 		put_string(p->t, "truth", truth_text((enum truth)c->truth));
 		if (c->cause != CAUSE_NONE)
 			put_string(p->t, "truth_cause", truth_cause_text((enum truth_cause)c->cause));
@@ -174,6 +176,8 @@ static void put_candidates(struct decisions_page *p, const struct decision *x)
 			put_seconds(p->t, "kv_s", c->kv_s);
 		if (c->adapter_s > 0)
 			put_seconds(p->t, "adapter_s", c->adapter_s);
+		if (c->promised_s > 0)
+			put_seconds(p->t, "promised_s", c->promised_s);
 		put_count(p->t, "penalty", c->penalty);
 		put_seconds(p->t, "cost_s", c->cost_s);
 		buf_str(p->t, "}");
@@ -215,6 +219,14 @@ static void put_after(struct decisions_page *p, const struct decision *x)
 	if (x->output_tokens > 0)
 		put_count(p->t, "output_tokens", x->output_tokens);
 	buf_str(p->t, "}");
+}
+
+static void put_session(struct decisions_page *p, const struct decision *x)
+{
+	put_string(p->t, "session", session_state_text((enum session_state)x->session));
+	if (x->session_turns > 0)
+		put_count(p->t, "session_turns", x->session_turns);
+	put_server(p, "session_server", x->session_at);
 }
 
 static void put_choice(struct decisions_page *p, const struct decision *x)
@@ -280,6 +292,8 @@ static void put_decision(struct decisions_page *p, const struct decision *x)
 	put_count(t, "work", x->work);
 	if (x->bounded)
 		page_addf(t, ",\"bounded\":\"%s\"", work_bound_text((enum work_bound)x->bound));
+	if (x->session != SESSION_NONE)
+		put_session(p, x);
 	if (x->chosen.id != SERVER_NONE)
 		put_choice(p, x);
 	put_after(p, x);

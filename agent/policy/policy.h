@@ -191,6 +191,7 @@ struct candidate {
 	double slowness;	/* its seconds of prefill for one of policy_prefill_s(); 1 as configured */
 	uint32_t penalty;	/* weight of its failed requests, in open requests */
 	double penalty_s;	/* the same in seconds of prefill */
+	uint64_t by_session;	/* tokens of <cached> that only its session tells of; no rule asks */
 	double promised_s;	/* wait for sessions that will come back; of a new session only */
 	bool doubt;		/* it failed several times in a row: a rule without guard sees only the others */
 	uint64_t last_pick;	/* number of the pick at which it was picked last: for ties */

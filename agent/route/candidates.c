@@ -184,12 +184,13 @@ static uint32_t tree_depth(
 /* If all visible pages match, count half of the unseen tokens as cached, or what the session has
  * there. Otherwise a long prompt in a small buffer looks nearly new everywhere (mean time to first
  * token 15 s instead of 2.2 s in overload). */
-static uint64_t cached_tokens(const struct job *j, const struct server *s, uint32_t depth)
+static uint64_t cached_tokens(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
 {
 	uint64_t cached = (uint64_t)depth * j->rq.page_tokens;
 
 	if (depth > 0 && depth == j->rq.n_pages)
-		cached += job_unseen_held(j, s);
+		cached += job_unseen_held(r, j, s);
 	return cached;
 }
 
@@ -217,15 +218,17 @@ static void take_credit(const struct job *j, const struct expected *x, struct ca
 }
 
 /* Set <cached> and <depth>. With unseen tokens <depth> stays at all visible pages. */
-static void set_depth(
-    const struct job *j, const struct server *s, const struct expected *x, struct candidate *c)
+static void set_depth(const struct route *r, const struct job *j, const struct server *s,
+    const struct expected *x, struct candidate *c)
 {
 	uint64_t most = (uint64_t)j->rq.usable * j->rq.page_tokens;
 	uint64_t seen = x->tokens < most ? x->tokens : most, cached;
 	uint32_t depth = j->rq.page_tokens > 0 ? (uint32_t)(seen / j->rq.page_tokens) : 0;
 
-	cached = cached_tokens(j, s, depth);
+	cached = cached_tokens(r, j, s, depth);
 	c->cached = whole_blocks(j, s, x->block, cached);
+	if (j->view.trusted && cached > seen)
+		c->by_session = cached - seen;
 	c->depth = cached > seen || j->rq.page_tokens == 0
 	    ? depth
 	    : (uint32_t)(c->cached / j->rq.page_tokens);
@@ -246,7 +249,7 @@ static void expect(
 		depth = tree_depth(r, j, s, &grown);
 		job_expect(r, j, s, depth, grown, &x);
 	}
-	set_depth(j, s, &x, c);
+	set_depth(r, j, s, &x, c);
 }
 
 /* Only failures after the first count as waiting work, because a single failure must not cost a

@@ -5,7 +5,8 @@
  *      names   of servers by id: a record needs four bytes for one, and outlives the server
  *      blocks  of prompts, as numbers in a ring of their own: which prompts began alike, for replay
  *
- * Nothing of a prompt is stored, and no tenant, model or session. Hashes do not leave the process.
+ * Nothing of a prompt is stored, and no name of a tenant, a model or a session. Hashes do not leave
+ * the process.
  * The number of a block is 32 bits of a hash of page keys under another key, made from the agent's
  * key and its seed. So it says only "the same as that one", and nothing after the process ends.
  *
@@ -34,8 +35,9 @@ struct decision_candidate {
 	struct decision_server server;
 	uint8_t truth, cause;			/* enum truth, enum truth_cause: truth.h */
 	uint32_t load, penalty, cached;		/* requests; tokens */
+	uint32_t by_session;			/* of <cached>: only the session tells of them */
 	/* <shared_s> is part of <compute_s> */
-	float wait_s, compute_s, shared_s, load_s, kv_s, adapter_s, cost_s;
+	float wait_s, compute_s, shared_s, load_s, kv_s, adapter_s, promised_s, cost_s;
 };
 
 struct decision_compared {
@@ -58,6 +60,9 @@ struct decision {
 	bool bounded;			/* not all text became ids, because the work was used up */
 	uint8_t bound;			/* enum work_bound: what bounded the work */
 	uint32_t work;			/* steps */
+	uint8_t session;		/* enum session_state */
+	uint32_t session_turns;		/* before this one */
+	struct decision_server session_at;	/* had the last of them */
 	struct decision_server chosen, second;
 	struct decision_server prefill;	/* computes the prompt for <chosen>; NONE: that itself */
 	float prefill_s, transfer_s;	/* then, until it is computed, and to transfer it */

@@ -57,10 +57,19 @@ static void put_candidates(const struct job *j, struct decision *x)
 			.server = server_of(c), .truth = c->truth, .cause = c->cause, .load = c->load,
 			.penalty = c->penalty, .cached = clamp32(c->cached),
 			.wait_s = (float)c->backlog_s, .cost_s = (float)c->cost,
+			.by_session = clamp32(c->by_session), .promised_s = (float)c->promised_s,
 			.adapter_s = (float)c->adapter_s, .kv_s = (float)c->kv_s, .load_s = (float)c->load_s,
 			.compute_s = (float)compute_s, .shared_s = (float)(c->shared * compute_s),
 		};
 	}
+}
+
+/* Set what the session of the request was. <x>: its servers were set to none. */
+static void put_session(const struct job *j, struct decision *x)
+{
+	x->session = (uint8_t)j->view.state;
+	x->session_turns = j->view.turns;
+	x->session_at = j->session_at;
 }
 
 static void put_choice(const struct job *j, struct decision *x)
@@ -140,6 +149,7 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	x->first_ms = x->done_ms = x->expected_ms = -1;
 	if (j->described)
 		put_prompt(r, j, a, x);
+	put_session(j, x);
 	put_choice(j, x);
 	a->decision = decisions_put(r->decisions, x, j->scratch->blocks);
 }

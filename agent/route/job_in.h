@@ -60,8 +60,15 @@ struct job {
 	bool by_stats;			/* load is from stats rows: there was no load string */
 	struct session_turn turn;	/* .key 0: it has no session */
 	struct session_view view;
-	/* pages that its server was let go of and had all the time; since when */
-	struct { uint32_t pages; msec since; } taken_up;
+	struct decision_server session_at;	/* of its last turn */
+	/* what its server has, but counts as output: pages that it was let go of then, and tokens of the
+	 * unseen part that came then */
+	struct {
+		uint32_t pages;
+		msec since;
+		uint64_t hidden;
+		msec hidden_since;
+	} taken_up;
 	uint64_t common_tokens;		/* of its prompt, also in other prompts in use: job_share() */
 	/* the choice */
 	struct policy_choice choice;
@@ -118,6 +125,7 @@ struct outcome {
 	server_id at;		/* server that generated the answer */
 	uint32_t output_tokens;
 	uint32_t kept_tokens;	/* of these, in its cache */
+	uint32_t hidden_tokens;	/* of the prompt, in its cache, for which no page stands */
 	struct server *answered_by;	/* of a known request; NULL: none, or unknown */
 	bool ours;		/* this agent decided */
 	bool tell;		/* siblings cannot know the fact: put it in <part> */
@@ -189,7 +197,7 @@ void job_session(const struct route *r, struct job *j);
 void job_session_look(const struct route *r, struct job *j);
 /* Return the tokens of the unseen part that <s> is expected to hold: as its session had, or half of
  * them if no session tells. All visible pages match there. */
-uint64_t job_unseen_held(const struct job *j, const struct server *s);
+uint64_t job_unseen_held(const struct route *r, const struct job *j, const struct server *s);
 /* Return how many pages <s> has, of which the index says <depth>: more, if pages of an earlier turn
  * were let go. The lock is held. */
 uint32_t job_let_go_depth(

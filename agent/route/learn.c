@@ -136,12 +136,13 @@ static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 }
 
 static void note_output(
-    struct server *s, uint64_t prompt_tokens, uint32_t block, struct outcome *out)
+    struct server *s, uint64_t prompt_tokens, const struct lesson *l, struct outcome *out)
 {
 	out->at = s->id;
 	hints_learn(s->pool, out->output_tokens);
-	out->kept_tokens = kept_of(prompt_tokens, block, out->output_tokens);
+	out->kept_tokens = kept_of(prompt_tokens, l->block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
+	out->hidden_tokens = l->hidden;
 }
 
 /* Store where the prompt ends, for the next turn of its conversation. */
@@ -209,7 +210,7 @@ static void learn_answered(
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		note_output(r->fleet.by_id[a->at], a->prompt_tokens, a->lesson.block, out);
+		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, out);
 		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
 	}
 	a->uid = 0;
@@ -378,7 +379,7 @@ static void learn_served(struct route *r, struct ledger_entry *e, struct server 
 	const struct lesson *l = &open_of(e)->lesson;
 
 	learn_headers(e, to, f, now);
-	note_output(to, e->prompt_tokens, l->block, out);
+	note_output(to, e->prompt_tokens, l, out);
 	remember_end(r, to, l, f, out, now);
 }
 
@@ -393,6 +394,7 @@ static void learn_open(
 	note_owner(r, e, f, out);
 	note_time(e->server->pool, f, now);
 	learn_tokens(r, e, f, out, now);
+	open_of(e)->answer = out->output_tokens;
 	to = follow_request(r, e, f, out, now);
 	e->unsent = f->kind == FACT_DONE && of_haproxy(f->server) && f->connect_ms < 0 && f->retries <= 0;
 	failed = failed_in_stream(e, f, to);
@@ -472,8 +474,9 @@ void learn_settle(struct route *r, struct outcome *out, msec now)
 		index_confirm_at(r->index, out->claim, out->moved_to, now);
 	else if (out->claim != 0)
 		index_confirm(r->index, out->claim, now);
-	if (out->kept_tokens > 0)
-		index_add_output(r->index, out->at, out->kept_tokens * ROOM_OF_TOKEN, now);
+	if (out->kept_tokens > 0 || out->hidden_tokens > 0)
+		index_add_output(r->index, out->at,
+		    room_of_tokens((uint64_t)out->kept_tokens + out->hidden_tokens), now);
 }
 
 void route_learn(struct route *r, const struct fact *f, msec now)

@@ -41,6 +41,7 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 	*j = (struct job){
 		.opts = &r->opts, .scratch = s, .session = q->session, .load = q->load,
 		.no_compare = q->no_compare, .previous = SERVER_NONE, .to = SERVER_NONE,
+		.session_at.id = SERVER_NONE,
 		.prefill.previous = SERVER_NONE,
 	};
 	request_start(&j->rq, &r->requests, &s->rq, m, now);
@@ -104,6 +105,17 @@ static void ledger_room(struct route *r, struct job *j, struct settling *st)
 	}
 }
 
+/* Return the tokens for which no page stands, and that the prompt adds to its server's cache as the
+ * index counts it. */
+static uint32_t hidden_tokens(const struct job *j, uint64_t cached, uint32_t depth)
+{
+	uint64_t seen = (uint64_t)depth * j->rq.page_tokens;
+	uint64_t known = j->taken_up.hidden == 0 && cached > seen ? cached - seen : 0;
+	uint64_t hidden = j->rq.unseen_tokens > known ? j->rq.unseen_tokens - known : 0;
+
+	return hidden < UINT32_MAX ? (uint32_t)hidden : UINT32_MAX;
+}
+
 static void ledger_enter(struct route *r, struct job *j, struct server *s,
     const struct candidate *c, uint64_t turn_before)
 {
@@ -153,6 +165,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 		o->lesson.density = j->rq.density_key;
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}
+	o->lesson.hidden = hidden_tokens(j, cached, c->depth);
 	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
 	ledger_weigh(e, job_extra(j));
 	o->estimate_s = (float)j->estimate_s;

@@ -27,6 +27,7 @@ struct lesson {
 	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
 	uint32_t text_bytes;	/* of a prompt of text alone that was seen whole; else 0 */
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
+	uint32_t hidden;	/* tokens of its prompt that were not seen, and not expected in the cache */
 	bool whole;		/* its answer is no stream, as far as known */
 	bool streams;		/* its answer is a stream: the body says so */
 	bool generates;		/* its answer has tokens; false: vectors */
@@ -48,7 +49,14 @@ struct open_request {
 	 * seconds to compute (0: they teach nothing) and to transfer it */
 	struct pool *decoded_in;
 	uint64_t session;	/* key of struct session_turn; 0: none */
+	uint32_t answer;	/* tokens; 0: unknown so far */
 };
+
+/* Return the room of so many tokens in a cache, limited. */
+static inline uint32_t room_of_tokens(uint64_t tokens)
+{
+	return tokens < UINT32_MAX / ROOM_OF_TOKEN ? (uint32_t)tokens * ROOM_OF_TOKEN : UINT32_MAX;
+}
 
 static inline struct open_request *open_of(struct ledger_entry *e)
 {
@@ -195,6 +203,7 @@ static inline uint64_t entry_close(
 	if (open_of(e)->session != 0) {
 		const struct session_end end = {
 			.at = confirm && e->server != e->server->pool->nowhere ? e->server->id : SERVER_NONE,
+			.answer = open_of(e)->answer,
 		};
 
 		sessions_ended(r->sessions, open_of(e)->session, &end, now);

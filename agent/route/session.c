@@ -41,22 +41,45 @@ void job_session(const struct route *r, struct job *j)
 
 void job_session_look(const struct route *r, struct job *j)
 {
-	if (j->turn.key != 0)
-		sessions_look(r->sessions, &j->turn, j->rq.now, &j->view);
+	const struct server *s;
+
+	if (j->turn.key == 0)
+		return;
+	sessions_look(r->sessions, &j->turn, j->rq.now, &j->view);
+	if (!j->view.known || j->view.tail[0].server >= SERVERS_MAX ||
+	    (s = r->fleet.by_id[j->view.tail[0].server]) == NULL)
+		return;
+	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
-uint64_t job_unseen_held(const struct job *j, const struct server *s)
+/* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
+ * it was evicted since. */
+static unsigned held_tail(const struct route *r, const struct job *j, const struct server *s)
 {
-	uint64_t seen = j->rq.tokens, most = j->rq.unseen_tokens, held = 0;
+	const struct session_view *v = &j->view;
+	unsigned best = SESSION_TAILS;
+	uint64_t most = j->rq.tokens;
+
+	for (unsigned k = 0; v->trusted && k < SESSION_TAILS; k++) {
+		if (v->tail[k].server == s->id && v->tail[k].at > s->cleared && v->held[k] > most &&
+		    !index_output_gone(r->index, s->id, v->tail[k].at)) {
+			best = k;
+			most = v->held[k];
+		}
+	}
+	return best;
+}
+
+uint64_t job_unseen_held(const struct route *r, const struct job *j, const struct server *s)
+{
+	uint64_t most = j->rq.unseen_tokens, held;
+	unsigned k;
 
 	if (!j->view.trusted)
 		return most / 2;
-	for (unsigned k = 0; k < SESSION_TAILS; k++) {
-		if (j->view.tail[k].server == s->id && j->view.tail[k].at > s->cleared &&
-		    j->view.held[k] > held)
-			held = j->view.held[k];
-	}
-	held = held > seen ? held - seen : 0;
+	if ((k = held_tail(r, j, s)) == SESSION_TAILS)
+		return 0;
+	held = j->view.held[k] - j->rq.tokens;
 	return held < most ? held : most > 0 ? most - 1 : 0;	/* the last token is computed */
 }
 
@@ -91,8 +114,12 @@ uint32_t job_let_go_depth(
 void job_session_sent(struct route *r, struct job *j, const struct server *s)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
-	unsigned k = let_go_tail(r, j, s, depth);
+	unsigned k = let_go_tail(r, j, s, depth), hidden = held_tail(r, j, s);
 
+	if (hidden < SESSION_TAILS) {
+		j->taken_up.hidden = job_unseen_held(r, j, s);
+		j->taken_up.hidden_since = j->view.tail[hidden].at;
+	}
 	if (k == SESSION_TAILS)
 		return;
 	j->taken_up.pages = j->view.proven[k] - depth;
@@ -109,6 +136,9 @@ void job_session_placed(struct route *r, struct job *j, struct index_place end)
 	if (j->taken_up.pages > 0)
 		index_take_output(r->index, j->to, j->taken_up.pages * j->rq.space.page_room,
 		    j->taken_up.since);
+	if (j->taken_up.hidden > 0)
+		index_take_output(r->index, j->to, room_of_tokens(j->taken_up.hidden),
+		    j->taken_up.hidden_since);
 	if (j->view.shrank) {
 		room = index_let_go(r->index, (struct index_place){ old.node, old.depth, old.era },
 		    l->server, index_match_depth(&j->scratch->match, l->server));

@@ -119,6 +119,42 @@ static const struct {
 	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited, the "
 	    "adapter had to be loaded "
 	    "(0.50 s); s2 was idle and has not loaded the adapter (0.50 s)\n" },
+	{ "a turn of a session whose body was cut",
+	    HEAD(CHOICE("cached", "s1",
+		"1600") "\"unseen_tokens\":1000,\"session\":\"turn\",\"session_turns\":6,"
+			"\"session_server\":\"s1\",\"candidates\":[{\"load\":0,\"server\":\"s1\",\"wait_s\":0,"
+			"\"cached_tokens\":1500,\"session_tokens\":900,\"compute_s\":0.2,\"penalty\":0,"
+			"\"cost_s\":1}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cached, by cost): 1,500 of 1,600 tokens were there, no work waited\n"
+	    "    turn 7 of its session, whose last one went to s1; only that tells of 900 tokens there\n"
+	    "    an estimated 1,000 of the tokens were not seen, as the body was cut\n" },
+	{ "a new session",
+	    HEAD(CHOICE("cold", "s1",
+		"1600") "\"session\":\"new\",\"candidates\":[{\"load\":0,\"server\":\"s1\",\"wait_s\":0,"
+			"\"cached_tokens\":0,\"compute_s\":0.2,\"promised_s\":0.25,\"penalty\":0,"
+			"\"cost_s\":1}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited\n"
+	    "    a new session: those that will come back to s1 count as 0.25 s\n" },
+	{ "a session that was compacted",
+	    HEAD(CHOICE("cold", "s1",
+		"1600") "\"session\":\"compacted\",\"session_turns\":9,\"session_server\":\"s2\","
+			"\"candidates\":[{\"load\":0,\"server\":\"s1\",\"wait_s\":0,"
+			"\"cached_tokens\":0,\"compute_s\":0.2,\"penalty\":0,"
+			"\"cost_s\":1}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited\n"
+	    "    its session was compacted: what only its old prompt had at s2 was let go\n" },
+	{ "a session that does not count",
+	    HEAD(CHOICE("cold", "s1",
+		"1600") "\"session\":\"open\",\"session_turns\":9,\"session_server\":\"s2\","
+			"\"candidates\":[{\"load\":0,\"server\":\"s1\",\"wait_s\":0,"
+			"\"cached_tokens\":0,\"compute_s\":0.2,\"penalty\":0,"
+			"\"cost_s\":1}],\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 1,600 tokens were there, no work waited\n"
+	    "    its session does not count, because another request of it was open\n" },
 	{ "blocks in slower tiers",
 	    HEAD(CHOICE("cached", "s1",
 		"1600") "\"candidates\":[{\"load\":1,\"server\":\"s1\",\"wait_s\":0,\"cached_tokens\":800,"

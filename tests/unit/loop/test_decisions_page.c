@@ -123,9 +123,36 @@ static void all_of_a_decision(void **state)
 	assert_has(s,
 	    "\"after\":{\"state\":\"done\",\"server\":\"s1\",\"status\":200,\"first_ms\":0,"
 	    "\"done_ms\":0}}");
+	assert_has(s, "\"session\":\"new\"");
 	assert_null(strstr(s, "acme"));
 	assert_null(strstr(s, "talk-7"));
 	assert_null(strstr(s, "\"m\""));		/* the model */
+	world_end(&w);
+}
+
+/* The hidden part of a body is known from the session only. */
+static void what_a_session_adds(void **state)
+{
+	struct world w;
+	char *s;
+
+	world_start(&w);
+	w.q.session = SPAN("talk-7");
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	chat(&w.body, "\"model\":\"m\",", "abc", "");
+	w.body.n -= 40;
+	w.q.visible = (int64_t)w.body.n;
+	for (unsigned i = 0; i < 2; i++) {
+		w.q.whole = 200000 + 8000 * i;
+		send(&w, i ? "two" : "one");
+		served(&w, i ? "two" : "one");
+	}
+	s = get(&w, "uid=two", 200);
+	assert_has(s, "\"session\":\"turn\",\"session_turns\":1,\"session_server\":\"s3\"");
+	assert_has(s, "\"session_tokens\":");
+	assert_null(strstr(s, "talk-7"));
+	assert_has(get(&w, "uid=one", 200), "\"session\":\"new\"");
+	assert_null(strstr(get(&w, "uid=one", 200), "session_"));
 	world_end(&w);
 }
 
@@ -316,6 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_a_decision),
+		cmocka_unit_test(what_a_session_adds),
 		cmocka_unit_test(uids_that_help_to_forge_are_hidden),
 		cmocka_unit_test(reached_limits_are_shown),
 		cmocka_unit_test(so_many_and_from_where),

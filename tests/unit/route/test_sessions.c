@@ -210,6 +210,34 @@ static void the_old_path_still_fills_the_cache(void **state)
 	world_end(&w);
 }
 
+/* The part of a body that was not seen fills the cache too, once for all turns of a session. */
+static void hidden_tokens_fill_the_cache(void **state)
+{
+	struct world w;
+	uint64_t room[2];
+	server_id id;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	for (unsigned i = 0; i < 2; i++) {
+		turn(&w, i ? "two" : "one", "talk", 400000 + 8000 * i);
+		w.now += 10;
+		done(&w, i ? "two" : "one");
+		id = server(&w, "s1").v.id;
+		room[i] = index_server_room(w.r->index, id) + index_server_output(w.r->index, id);
+		assert_true(room[i] >= w.a.tokens * ROOM_OF_TOKEN * 9 / 10);
+		w.now += 1000;
+	}
+	assert_true(room[1] < room[0] * 12 / 10);
+	turn(&w, "three", "other", 400000);		/* another session has hidden tokens of its own */
+	done(&w, "three");
+	assert_true(index_server_output(w.r->index, id) > room[0] * 14 / 10);
+	world_end(&w);
+}
+
 /* A subagent under its parent's name shares the opening. The parent comes back and is known. */
 static void a_subagent_is_no_compaction_for_good(void **state)
 {
@@ -343,6 +371,7 @@ int main(void)
 		cmocka_unit_test(tenants_do_not_share_sessions),
 		cmocka_unit_test(a_compaction_lets_the_old_path_go),
 		cmocka_unit_test(the_old_path_still_fills_the_cache),
+		cmocka_unit_test(hidden_tokens_fill_the_cache),
 		cmocka_unit_test(a_subagent_is_no_compaction_for_good),
 		cmocka_unit_test(a_subagent_has_not_its_parents_tail),
 		cmocka_unit_test(a_session_that_must_move_goes_to_the_best_holder),
