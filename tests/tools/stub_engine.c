@@ -32,6 +32,9 @@ static const char usage_text[] =
 "  --max-out N         output tokens at most (4096)\n"
 "  --max-body N        bytes of a request body (16777216)\n"
 "  --max-conns N       connections (4096)\n"
+"  --hold-s X          KV for another engine is released after so long (480)\n"
+"  --transfer-ms X     time to fetch KV from another engine (5)\n"
+"  --transfer-1k-ms X  and for each 1000 tokens (10)\n"
 "  --headers-early     a stream's headers do not wait for its first token\n"
 "  --seed N            makes other words out of the same prompts (0)\n";
 
@@ -39,7 +42,8 @@ enum { OPT_LISTEN = 1000, OPT_CONTROL, OPT_NAME, OPT_MODEL, OPT_EARLY, OPT_HELP,
 
 /* The numeric options, after OPT_NUMBER in this order. */
 enum { NUM_BLOCK_SIZE, NUM_BLOCKS, NUM_SEQS, NUM_STEP, NUM_TPS, NUM_DECODE, NUM_DECODE_SEQ,
-       NUM_DEFAULT_OUT, NUM_MAX_OUT, NUM_BODY, NUM_CONNS, NUM_SEED, N_NUMS };
+       NUM_DEFAULT_OUT, NUM_MAX_OUT, NUM_BODY, NUM_CONNS, NUM_SEED, NUM_HOLD,
+       NUM_TRANSFER, NUM_TRANSFER_1K, N_NUMS };
 
 static const struct {
 	const char *name;
@@ -49,6 +53,7 @@ static const struct {
 	{ "step-tokens", 1, 1 << 24 }, { "prefill-tps", 1, 1e9 }, { "decode-ms", 0, 60000 },
 	{ "decode-seq-ms", 0, 60000 }, { "default-out", 1, 65536 }, { "max-out", 1, 65536 },
 	{ "max-body", 1024, 1 << 30 }, { "max-conns", 1, 100000 }, { "seed", 0, 4294967295.0 },
+	{ "hold-s", 0.001, 86400 }, { "transfer-ms", 0, 60000 }, { "transfer-1k-ms", 0, 60000 },
 };
 
 static int fail(const char *text)
@@ -96,6 +101,9 @@ static int set_number(struct engine *e, int which, const char *text)
 	case NUM_BODY: o->max_body = (uint64_t)v; break;
 	case NUM_CONNS: o->max_conns = (uint32_t)v; break;
 	case NUM_SEED: o->sched.seed = (uint64_t)v; break;
+	case NUM_HOLD: o->hold_s = v; break;
+	case NUM_TRANSFER: o->transfer_ms = v; break;
+	case NUM_TRANSFER_1K: o->transfer_1k_ms = v; break;
 	}
 	return 0;
 }
@@ -151,6 +159,7 @@ static void options_defaults(struct engine_opts *o)
 		.name = "stub", .model = "stub", .sched = sched_defaults(),
 		.ask = { .model = "stub", .default_out = 16, .max_out = 4096 },
 		.max_body = 16u << 20, .max_conns = 4096,
+		.hold_s = 480, .transfer_ms = 5, .transfer_1k_ms = 10,
 	};
 }
 
@@ -219,6 +228,7 @@ static void run(struct engine *e)
 	ev_prepare_start(e->loop, &e->settle);
 	ev_run(e->loop, 0);
 	engine_close_all(e);
+	kv_release_all(e);
 	for (size_t i = 0; i < e->n_listeners; i++)
 		engine_unlisten(e, &e->listeners[i]);
 }
@@ -234,6 +244,7 @@ int main(int argc, char **argv)
 	raise_files(&e.o);
 	list_init(&e.conns);
 	list_init(&e.dirty);
+	list_init(&e.held);
 	e.loop = ev_default_loop(0);
 	e.started = ev_time();
 	e.sched = sched_new(&e.o.sched, engine_event, &e);

@@ -14,6 +14,7 @@ struct job {
 	char id[40];
 	int64_t created;
 	void *owner;
+	void *fetch;		/* its KV is on its way: engine_kv.c */
 };
 
 /* The whole answer as one JSON object. */

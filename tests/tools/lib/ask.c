@@ -323,6 +323,36 @@ static void read_head(struct ask *a, const struct jnode *root, const struct ask_
 	read_max(a, root, lim);
 }
 
+static bool copy_text(char *to, size_t size, struct span s)
+{
+	if (s.n >= size)
+		return false;
+	memcpy(to, s.p, s.n);
+	to[s.n] = 0;
+	return s.n > 0;
+}
+
+/* Both null and {} are tolerated, as engines do. */
+static const char *read_kv(struct ask *a, const struct jnode *kv)
+{
+	double port = jnumber(jget(kv, "remote_port"), 0);
+
+	a->kv.hold = jbool(jget(kv, "do_remote_decode"), false);
+	a->kv.fetch = jbool(jget(kv, "do_remote_prefill"), false);
+	if ((a->kv.hold || a->kv.fetch) && a->n_prompts != 1)
+		return "kv_transfer_params are for one prompt";
+	if (a->kv.hold && (a->kv.fetch || a->stream))
+		return "do_remote_decode is neither streamed nor fetched";
+	if (!a->kv.fetch)
+		return NULL;
+	if (!copy_text(a->kv.host, sizeof(a->kv.host), jtext(jget(kv, "remote_host"))) ||
+	    !copy_text(a->kv.request, sizeof(a->kv.request), jtext(jget(kv, "remote_request_id"))) ||
+	    !(port >= 1 && port <= 65535))
+		return "do_remote_prefill without remote_host, remote_port or remote_request_id";
+	a->kv.port = (uint32_t)port;
+	return NULL;
+}
+
 static const char *read_root(struct ask *a, const struct jnode *root, const struct ask_limits *lim)
 {
 	const char *why;
@@ -337,7 +367,7 @@ static const char *read_root(struct ask *a, const struct jnode *root, const stru
 	for (size_t i = 0; i < a->n_prompts; i++)
 		if (a->prompts[i].n == 0)
 			return "a prompt is empty";
-	return a->n_prompts ? NULL : "there is no prompt";
+	return a->n_prompts ? read_kv(a, jget(root, "kv_transfer_params")) : "there is no prompt";
 }
 
 const char *ask_parse(struct ask *a, enum api api, const char *body, size_t n,

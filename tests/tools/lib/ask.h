@@ -24,6 +24,15 @@ struct tokens {
 	size_t n, cap;
 };
 
+/* kv_transfer_params of vLLM: one engine computes a prompt and another decodes it. */
+struct ask_kv {
+	bool hold;			/* do_remote_decode: keep the KV until it is fetched */
+	bool fetch;			/* do_remote_prefill: get it from the engine at <host>:<port> */
+	char host[64];
+	uint32_t port;
+	char request[40];		/* remote_request_id: the answer there */
+};
+
 struct ask {
 	enum api api;
 	char model[ASK_MODEL_MAX];
@@ -33,6 +42,7 @@ struct ask {
 	uint32_t max_out;		/* per prompt */
 	size_t n_prompts;
 	struct tokens prompts[ASK_PROMPTS_MAX];
+	struct ask_kv kv;
 };
 
 struct ask_limits {

@@ -24,6 +24,8 @@ struct engine_opts {
 	struct ask_limits ask;
 	uint64_t max_body;
 	uint32_t max_conns;
+	double hold_s;		/* KV that is not fetched is released after so long */
+	double transfer_ms, transfer_1k_ms;	/* to fetch KV: once, and for each 1000 tokens */
 	bool headers_early;	/* of a stream: when it is accepted, not with its first token */
 };
 
@@ -54,6 +56,9 @@ struct engine_counts {
 	uint64_t bad;		/* 4xx of our own, and what was no HTTP */
 	uint64_t aborted;	/* the client went away first */
 	uint64_t accepted;
+	uint64_t held;		/* prompts computed for another engine */
+	uint64_t given, expired;	/* of these: fetched by it; released because it did not */
+	uint64_t fetched, unfetched;	/* prompts that another engine computed; that could not be had */
 };
 
 struct listener {
@@ -77,8 +82,8 @@ struct engine {
 	struct hist ttft, e2e, queued;
 	struct listener listeners[ENGINE_LISTEN_MAX];
 	size_t n_listeners;
-	struct list conns, dirty;
-	uint32_t n_conns;
+	struct list conns, dirty, held;
+	uint32_t n_conns, n_held;
 	double started;			/* seconds since 1970 */
 	uint64_t next_id;
 	bool leaving;
@@ -130,6 +135,17 @@ void engine_abort(struct conn *c);		/* cancel c->job, if any */
 void engine_event(void *arg, struct seq *q, bool token);
 void engine_kick(struct engine *e);		/* start a step unless one is under way */
 void engine_step(struct ev_loop *loop, struct ev_timer *w, int revents);
+
+void engine_begin(struct conn *c);		/* give c->job to the scheduler */
+void engine_job_free(struct job *j);
+
+/* engine_kv.c: prompts that one engine computes and another decodes */
+void kv_hold(struct engine *e, struct job *j);	/* <j> is done; takes it */
+void kv_params(const struct engine *e, const struct job *j, struct buf *answer);
+void kv_give(struct conn *c, struct span query);	/* GET /kv */
+void kv_fetch(struct conn *c);			/* then engine_begin() */
+void kv_fetch_cancel(struct job *j);
+void kv_release_all(struct engine *e);
 
 /* engine_control.c */
 void engine_faults_clear(struct engine *e);

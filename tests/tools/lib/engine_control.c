@@ -239,8 +239,8 @@ void engine_control_get(struct conn *c)
 	buf_putf(&b, ",\"slow\":%g,\"fail\":%d,\"stall\":%s,\"drop\":%u,\"health\":\"%s\",\"dead\":%s",
 		 e->faults.slow, e->faults.fail, e->faults.stall ? "true" : "false", e->faults.drop,
 		 health[e->faults.health], e->faults.refuse ? "true" : "false");
-	buf_putf(&b, ",\"connections\":%u,\"running\":%u,\"waiting\":%u", e->n_conns,
-		 sched_n_running(e->sched), sched_n_waiting(e->sched));
+	buf_putf(&b, ",\"connections\":%u,\"running\":%u,\"waiting\":%u,\"holding\":%u",
+		 e->n_conns, sched_n_running(e->sched), sched_n_waiting(e->sched), e->n_held);
 	buf_putf(&b, ",\"block_size\":%u,\"blocks\":%u,\"blocks_free\":%u,\"blocks_cached\":%u,"
 		 "\"evicted\":%llu", e->o.sched.block_size, blocks_n_total(bl), blocks_n_free(bl),
 		 blocks_n_cached(bl), (unsigned long long)blocks_n_evicted(bl));
@@ -253,7 +253,13 @@ void engine_control_get(struct conn *c)
 	COUNT("stalled", e->counts.stalled);
 	COUNT("bad", e->counts.bad);
 	COUNT("aborted", e->counts.aborted);
+	COUNT("held", e->counts.held);
+	COUNT("given", e->counts.given);
+	COUNT("expired", e->counts.expired);
+	COUNT("fetched", e->counts.fetched);
+	COUNT("unfetched", e->counts.unfetched);
 	COUNT("prompt_tokens", s->prompt_tokens);
+	COUNT("given_tokens", s->given_tokens);
 	COUNT("cached_tokens", s->cached_tokens);
 	COUNT("output_tokens", s->output_tokens);
 	COUNT("steps", s->steps);

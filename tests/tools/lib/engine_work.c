@@ -47,7 +47,7 @@ void engine_kick(struct engine *e)
 
 /* ---- jobs ---- */
 
-static void job_free(struct job *j)
+void engine_job_free(struct job *j)
 {
 	for (size_t i = 0; i < j->ask.n_prompts; i++)
 		sched_forget(&j->seqs[i]);
@@ -65,9 +65,10 @@ void engine_abort(struct conn *c)
 		e->counts.aborted++;
 	if (c->job == NULL)
 		return;
+	kv_fetch_cancel(c->job);
 	for (size_t i = 0; i < c->job->ask.n_prompts; i++)
 		sched_cancel(e->sched, &c->job->seqs[i]);
-	job_free(c->job);
+	engine_job_free(c->job);
 	c->job = NULL;
 }
 
@@ -83,10 +84,15 @@ static void job_finish(struct conn *c, struct job *j)
 		conn_stream_end(c);
 	} else {
 		answer_json(j, &b);
+		if (j->ask.kv.hold)
+			kv_params(c->e, j, &b);
 		conn_respond(c, 200, "application/json", buf_span(&b));
 	}
 	buf_free(&b);
-	job_free(j);
+	if (j->ask.kv.hold)
+		kv_hold(c->e, j);
+	else
+		engine_job_free(j);
 }
 
 static void job_token(struct conn *c, struct job *j, const struct seq *q)
@@ -145,6 +151,7 @@ static bool job_start(struct engine *e, struct job *j)
 		q->max_out = j->ask.max_out;
 		q->space = j->ask.space;
 		q->owner = j;
+		q->hold = j->ask.kv.hold;
 		if (sched_add(e->sched, q, ev_now(e->loop)))
 			continue;
 		while (i-- > 0)
@@ -160,6 +167,20 @@ static void bad_request(struct conn *c, int status, const char *text)
 	conn_respond_error(c, status, text);
 }
 
+void engine_begin(struct conn *c)
+{
+	struct job *j = c->job;
+
+	if (job_start(c->e, j)) {
+		if (j->ask.stream && c->e->o.headers_early)
+			conn_stream_start(c);
+		return;
+	}
+	c->job = NULL;
+	engine_job_free(j);
+	bad_request(c, 400, "the prompt and max_tokens are longer than the engine's memory");
+}
+
 static void inference(struct conn *c, enum api api)
 {
 	struct engine *e = c->e;
@@ -168,12 +189,10 @@ static void inference(struct conn *c, enum api api)
 
 	if (j)
 		why = ask_parse(&j->ask, api, c->body.p ? c->body.p : "", c->body.n, &e->o.ask);
-	if (why == NULL && !job_start(e, j))
-		why = "the prompt and max_tokens are longer than the engine's memory";
 	if (why) {
 		bad_request(c, 400, why);
 		if (j)
-			job_free(j);
+			engine_job_free(j);
 		return;
 	}
 	snprintf(j->id, sizeof(j->id), "stub-%llu", (unsigned long long)e->next_id++);
@@ -181,8 +200,10 @@ static void inference(struct conn *c, enum api api)
 	j->owner = c;
 	c->job = j;
 	buf_free(&c->body);
-	if (j->ask.stream && e->o.headers_early)
-		conn_stream_start(c);
+	if (j->ask.kv.fetch)
+		kv_fetch(c);
+	else
+		engine_begin(c);
 }
 
 /* ---- which answer ---- */
@@ -268,6 +289,8 @@ void engine_request(struct conn *c)
 		models(c);
 	else if (span_eq(path, SPAN("/metrics")) && !c->post)
 		metrics(c);
+	else if (span_eq(path, SPAN("/kv")) && !c->post)
+		kv_give(c, span_str(query ? query + 1 : ""));
 	else if (span_eq(path, SPAN("/v1/loads")) && !c->post)
 		loads(c);
 	else

@@ -87,11 +87,17 @@ bool sched_add(struct sched *s, struct seq *q, double now)
 	return true;
 }
 
+void sched_release(struct sched *s, struct seq *q)
+{
+	while (q->n_ids)
+		blocks_unref(s->blocks, q->ids[--q->n_ids]);
+}
+
 static void give_back(struct sched *s, struct seq *q)
 {
 	s->promised -= q->need - q->n_ids;
-	while (q->n_ids)
-		blocks_unref(s->blocks, q->ids[--q->n_ids]);
+	if (!q->hold)
+		sched_release(s, q);
 	list_remove(&q->link);
 	s->n_running--;
 	q->state = SEQ_DONE;
@@ -99,6 +105,7 @@ static void give_back(struct sched *s, struct seq *q)
 
 void sched_cancel(struct sched *s, struct seq *q)
 {
+	q->hold = false;
 	if (q->state == SEQ_RUNNING) {
 		give_back(s, q);
 	} else if (q->state == SEQ_WAITING) {
@@ -119,6 +126,32 @@ void sched_forget(struct seq *q)
 	q->tokens = NULL;
 	q->hashes = NULL;
 	q->ids = NULL;
+}
+
+/* The KV of <q> now reaches <q->computed> tokens: take blocks for it, make full ones known. */
+static void hold(struct sched *s, struct seq *q)
+{
+	uint32_t bs = s->o.block_size, n = (q->computed + bs - 1) / bs;
+
+	while (q->n_ids < n) {
+		q->ids[q->n_ids++] = blocks_take(s->blocks);
+		s->promised--;
+	}
+	hash_blocks(s, q, q->computed);
+	for (; q->stored < q->computed / bs; q->stored++)
+		blocks_store(s->blocks, q->ids[q->stored], q->hashes[q->stored]);
+}
+
+/* Take what another engine has computed of <q>. The last token is computed here all the same. */
+static void take_given(struct sched *s, struct seq *q)
+{
+	uint32_t given = q->given < q->n_prompt ? q->given : q->n_prompt - 1;
+
+	if (given <= q->computed)
+		return;
+	s->stats.given_tokens += given - q->computed;
+	q->cached = q->computed = given;
+	hold(s, q);
 }
 
 static bool admit(struct sched *s, struct seq *q, double now)
@@ -143,6 +176,7 @@ static bool admit(struct sched *s, struct seq *q, double now)
 	s->stats.query_tokens += q->n_prompt;
 	s->stats.prompt_tokens += q->n_prompt;
 	s->stats.cached_tokens += q->cached;
+	take_given(s, q);
 	return true;
 }
 
@@ -205,20 +239,6 @@ static uint32_t word(const struct seq *q)
 	c[3] = (char)('a' + n / 26 / 26);
 	memcpy(&n, c, sizeof(n));
 	return n;
-}
-
-/* The KV of <q> now reaches <q->computed> tokens: take blocks for it, make full ones known. */
-static void hold(struct sched *s, struct seq *q)
-{
-	uint32_t bs = s->o.block_size, n = (q->computed + bs - 1) / bs;
-
-	while (q->n_ids < n) {
-		q->ids[q->n_ids++] = blocks_take(s->blocks);
-		s->promised--;
-	}
-	hash_blocks(s, q, q->computed);
-	for (; q->stored < q->computed / bs; q->stored++)
-		blocks_store(s->blocks, q->ids[q->stored], q->hashes[q->stored]);
 }
 
 static void advance(struct sched *s, struct seq *q, double now)

@@ -32,6 +32,8 @@ struct seq {
 	uint32_t n_prompt;	/* at least 1 */
 	uint32_t max_out;	/* 0: prefill only */
 	uint64_t space;		/* prompts of different spaces share nothing */
+	bool hold;		/* keeps its blocks when it is done, until sched_release() */
+	uint32_t given;		/* tokens of the prompt whose KV was brought from another engine */
 	void *owner;
 
 	struct list link;
@@ -50,6 +52,7 @@ struct seq {
 
 struct sched_stats {
 	uint64_t prompt_tokens, cached_tokens, output_tokens;
+	uint64_t given_tokens;		/* brought from other engines and used */
 	uint64_t finished, cancelled, steps;
 	uint64_t query_tokens;		/* looked up in the prefix cache */
 };
@@ -68,6 +71,9 @@ bool sched_add(struct sched *s, struct seq *q, double now);
 
 /* Stop <q> in any state and release its blocks. */
 void sched_cancel(struct sched *s, struct seq *q);
+
+/* Release the blocks of <q>, which is done and held. */
+void sched_release(struct sched *s, struct seq *q);
 
 /* Free what the scheduler keeps in <q>, which is done or cancelled: tokens and hashes. */
 void sched_forget(struct seq *q);
