@@ -42,6 +42,7 @@ declare -A suite=(
 	[doctor]="python3 tests/it/doctor.py"
 	[events]="python3 tests/it/events.py"
 	[truth]="python3 tests/it/truth.py"
+	[prefill]="python3 tests/it/prefill.py"
 	[share]="python3 tests/it/share.py"
 	[fleet]="python3 tests/it/fleet_faults.py"
 	[topologies]="python3 tests/it/topologies.py"
@@ -93,7 +94,7 @@ declare -A suite=(
 )
 # The same suites on the other versions of HAProxy that deps.sh installs.
 for v in 3.0 3.2; do
-	for name in stories promise-1 reload feed; do
+	for name in stories promise-1 reload feed prefill; do
 		suite[$name-$v]="tests/it/on_version.sh $v ${suite[$name]}"
 	done
 done
@@ -103,7 +104,7 @@ costly="~unit,fuzz${SANITIZED:+,asan,tsan,clang,bare}"
 wait_1=stories,failures,restart,feed,threats,vtc,kvsub${SANITIZED:+,stories-asan}
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
 wait_3=socket,memory,models,scarce,work,ctl,events,spop-check,conf
-wait_4=truth,share
+wait_4=truth,share,prefill,prefill-3.2
 wait_5=page,answers,fleet,topologies,compose
 files=man,doctor,bench-files,tools,ties,agents,agentic
 order=(columns "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4+$wait_5")

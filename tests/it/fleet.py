@@ -34,7 +34,7 @@ PATIENT = "60s"
 # THREADS=8 behaves like 8 processors: the agent gets 8 threads, unless a story requests one.
 THREADS = int(os.environ.get("THREADS", "0"))
 SHOWN = ["server", "alt", "why", "hit", "pages", "prompt_pages", "us", "cut", "more", "error",
-         "model", "model_from", "wait", "tokens", "hit_tokens", "priority"]
+         "model", "model_from", "wait", "tokens", "hit_tokens", "priority", "prefill"]
 
 
 # A shell that starts this program in the background, as tests/run.sh does, makes it ignore SIGINT,

@@ -1,8 +1,8 @@
 /* engine_kv.c - prompts that one engine computes and another decodes, as vLLM's NIXL connector does
  * it with kv_transfer_params:
  *
- *    do_remote_decode   compute the prompt, answer with where its KV is, hold it until it is fetched
- *                       or hold_s have passed
+ *    do_remote_decode   compute the prompt, answer with where its KV is, hold it until it is
+ *                       fetched or hold_s have passed
  *    do_remote_prefill  fetch the KV of the prompt from there, then decode
  *
  * Its engines speak RDMA. These ask each other by GET /kv?id=REQUEST, which releases the KV and
