@@ -50,13 +50,16 @@ static int run_row(const struct sim_args *a, const struct sim_trace *t, const st
 	return bad < 0 ? sim_fail(c->name, "not enough memory") : 0;
 }
 
+/* A reference knows no prefill servers: all engines answer. */
 static int run_reference(const struct sim_args *a, const struct sim_trace *t, struct sim_row *row)
 {
+	struct sim_args together = *a;
 	struct reference ref;
 	struct chooser c;
 
 	reference_init(&ref, &c, span_str(row->name), a->seed);
-	return run_row(a, t, &c, NULL, row);
+	together.engines.prefills = 0;
+	return run_row(&together, t, &c, NULL, row);
 }
 
 /* Apply "KEY=VALUE,..." to <p>. Returns false after printing an error. */
@@ -146,7 +149,8 @@ static int run_rule(const struct sim_args *a, const struct conf *conf, const str
 {
 	struct router_opts o = { .name = row->name, .facts = a->facts, .loads = a->loads, .text = a->text,
 				 .events = a->engines.kv.publishers > 0, .body_limit = a->body_limit,
-				 .no_session = a->no_session, .seed = a->seed };
+				 .no_session = a->no_session, .prefills = a->engines.prefills > 0,
+				 .seed = a->seed };
 
 	if (!rule_options(a, conf, row->name, &o.route))
 		return -1;

@@ -17,6 +17,8 @@ static int usage(FILE *to, int status)
 		"  -f FILE            the agent's configuration\n"
 		"  --engines N        default: the number of servers in a recording; else 8\n"
 		"  --profile NAME     profile of the engines: 8b-h100 (default), 8b-h100-bigkv, 70b-tp4, stub\n"
+		"  --prefill N        the last N engines compute prompts for the others; default 0\n"
+		"  --transfer MS:MS   to bring a computed prompt, and each 1000 tokens of it; default 20:10\n"
 		"  --kv-tokens N      cache size of an engine, instead of the profile's\n"
 		"  --slow I:F         engine I, from 0, is F times as fast; may be given several times\n"
 		"  --load F           share of time the engines prefill under round robin; default 0.7\n"
@@ -165,6 +167,20 @@ static bool parse_cut(const char *s, struct agents_opts *o)
 	       parse_float(dash + 1, o->cut_from, 1, &o->cut_to);
 }
 
+/* Parse "20:10". */
+static bool parse_transfer(const char *s, struct sim_opts *f)
+{
+	const char *colon = strchr(s, ':');
+	char once[16];
+
+	if (colon == NULL || (size_t)(colon - s) >= sizeof(once))
+		return false;
+	memcpy(once, s, (size_t)(colon - s));
+	once[colon - s] = '\0';
+	return parse_float(once, 0, 60000, &f->transfer_ms) &&
+	       parse_float(colon + 1, 0, 60000, &f->transfer_1k_ms);
+}
+
 static bool apply_preset(struct sim_args *a, const char *s)
 {
 	if (a->n_presets == SIM_PRESETS_MAX || strlen(s) > SIM_NAME_MAX)
@@ -196,6 +212,11 @@ static bool parse_option(struct sim_args *a, int c, const char *s)
 		a->engines.n = (unsigned)n;
 		a->own_engines = true;
 		break;
+	case 'u':
+		ok = parse_count(s, 0, SIM_ENGINES_MAX - 1, &n);
+		a->engines.prefills = (unsigned)n;
+		break;
+	case 't': return parse_transfer(s, &a->engines);
 	case 'k':
 		ok = parse_count(s, 1024, 1u << 28, &n);
 		a->engines.profile.kv_tokens = (uint32_t)n;
@@ -235,6 +256,8 @@ static const struct option longs[] = {
 	{ "workload", required_argument, NULL, 'w' },
 	{ "preset", required_argument, NULL, 'p' },
 	{ "engines", required_argument, NULL, 'n' },
+	{ "prefill", required_argument, NULL, 'u' },
+	{ "transfer", required_argument, NULL, 't' },
 	{ "profile", required_argument, NULL, 'P' },
 	{ "kv-tokens", required_argument, NULL, 'k' },
 	{ "slow", required_argument, NULL, 'S' },
@@ -297,6 +320,10 @@ int sim_parse(int argc, char **argv, struct sim_args *a)
 	if (!a->own_text && (a->all_publish || a->engines.kv.publishers > 0))
 		a->text = SIM_TEXT_IDS;
 	a->agents.share &= a->agents.n > 1;
+	if (a->engines.prefills > 0 && (a->engines.prefills >= a->engines.n || a->agents.n > 0)) {
+		fprintf(stderr, "kvroutectl: --prefill: fewer than --engines, and not with --agents\n");
+		return usage(stderr, CTL_USAGE);
+	}
 	if (optind < argc || (a->trace == NULL) == (a->workload == NULL))
 		return usage(stderr, CTL_USAGE);
 	return 0;

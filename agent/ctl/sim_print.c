@@ -21,6 +21,15 @@ static size_t sum_failed(const struct sim_row *rows, unsigned seeds)
 	return n;
 }
 
+static size_t sum_split(const struct sim_row *rows, unsigned seeds)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < seeds; k++)
+		n += rows[k].r.split;
+	return n;
+}
+
 static size_t sum_fallback(const struct sim_row *rows, unsigned seeds)
 {
 	size_t n = 0;
@@ -231,6 +240,9 @@ static void print_json(FILE *to, const struct sim_args *a, const struct sim_row 
 	    "\"most_computed\":%.3f,\"decide_us\":%.1f", MEAN(r, seeds, ratio), MEAN(r, seeds, r.hit),
 		MEAN(r, seeds, r.busy_cv), MEAN(r, seeds, r.offered), MEAN(r, seeds, r.most_sent),
 		MEAN(r, seeds, r.most_computed), MEAN(r, seeds, r.decide_us));
+	fprintf(to, ",\"itl_mean\":%.6f,\"e2e_mean\":%.6f,\"prefills\":%u,\"split\":%zu",
+	    MEAN(r, seeds, r.itl_mean), MEAN(r, seeds, r.e2e_mean), a->engines.prefills,
+	    sum_split(r, seeds));
 	if (r->r.wait_error >= 0)
 		fprintf(to, ",\"wait_error\":%.4f", MEAN(r, seeds, r.wait_error));
 	json_whys(to, r, seeds);

@@ -159,7 +159,7 @@ void engine_arrive(struct engine *e, struct sim_job *j, double now)
 {
 	uint32_t k = cache_match_wanted(&e->cache, j->ids, j->q->max_hit);
 
-	j->work_s = engine_work_s(e, (uint64_t)k * e->block, j->q->n_in);
+	j->work_s = engine_work_s(e, j->given ? j->q->n_in - 1 : (uint64_t)k * e->block, j->q->n_in);
 	j->need = engine_need(j->q, e->block) - k;
 	j->more = engine_need(j->q, e->block) - j->q->n_full;
 	j->next = NULL;
@@ -223,10 +223,14 @@ static bool admit(struct engine *e, struct sim_job *j)
 	if (hit < 0)
 		return false;
 	leave_waiting(e, j);
-	j->hit = (uint32_t)hit;
-	j->done_tokens = j->hit * e->block;
-	e->hit_tokens += j->done_tokens;
-	e->in_tokens += j->q->n_in;
+	if (j->given) {
+		j->done_tokens = j->q->n_in - 1;
+	} else {
+		j->hit = (uint32_t)hit;
+		j->done_tokens = j->hit * e->block;
+		e->hit_tokens += j->done_tokens;
+		e->in_tokens += j->q->n_in;
+	}
 	e->n_served++;
 	e->prefill[e->n_prefill++] = j;
 	return true;

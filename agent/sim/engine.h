@@ -37,6 +37,8 @@ struct sim_job {
 	const struct sim_request *q;
 	const uint32_t *ids;
 	int engine;			/* -1: not sent yet */
+	int prefill;			/* the engine that computes the prompt for it; -1: itself */
+	bool given;			/* its KV has come from there */
 	bool failed;			/* answered with an error at once */
 	double t_arrived, t_first, t_done;
 	uint32_t hit;			/* blocks found cached */

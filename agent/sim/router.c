@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/num.h"
 #include "agent/base/rng.h"
 #include "agent/route/sources.h"
 #include "agent/sim/kvwire.h"
@@ -17,6 +18,8 @@
 #define NAME_BYTES	24
 #define POLL_MS		500		/* engine_feed.interval, and how long a report holds */
 #define POLL_HOLDS_MS	(3 * POLL_MS)
+#define PREFILL_POOL	"prefill"
+#define PREFILL_PORT	8000u	/* of the first prefill server; the next ones follow */
 #define EVENTS_MEMORY	((size_t)64 << 20)	/* if the options have none */
 
 struct router {
@@ -36,6 +39,8 @@ struct router {
 	struct router_heard heard;
 	const struct sim *sim;		/* NULL until the first request */
 	msec polled;
+	msec rows_at;			/* of the prefill servers; 0: never yet */
+	struct pool_opts pools[2];	/* if there are prefill servers */
 	double decided_us;
 };
 
@@ -64,7 +69,7 @@ static struct span put_load(struct router *r, const struct sim *f)
 	char *p = r->load;
 
 	p += sprintf(p, "sim/%u", r->opts.process + 1);
-	for (unsigned i = 0; i < f->opts->n; i++)
+	for (unsigned i = 0; i < sim_decodes(f->opts); i++)
 		p += sprintf(p, ";s%u=%d,%u,0,1", i, f->up[i], conns[i]);
 	return span_of(r->load, (size_t)(p - r->load));
 }
@@ -97,6 +102,58 @@ static struct span put_uid(char uid[NAME_BYTES], const struct sim_job *j)
 	return span_of(uid, (size_t)snprintf(uid, NAME_BYTES, "r%u", j->q->number));
 }
 
+/* ---- prefill servers ---- */
+
+/* HAProxy's stats socket shows them twice a second. */
+static void put_rows(struct router *r, const struct sim *f, msec now)
+{
+	char name[NAME_BYTES], address[NAME_BYTES];
+
+	if (f->opts->prefills == 0 || (r->rows_at > 0 && now - r->rows_at < POLL_MS))
+		return;
+	r->rows_at = now;
+	for (unsigned i = sim_decodes(f->opts); i < f->opts->n; i++) {
+		unsigned port = PREFILL_PORT + i - sim_decodes(f->opts);
+		struct hastats_row row = {
+			.pool = SPAN(PREFILL_POOL), .state = f->up[i] ? HASTATS_UP : HASTATS_DOWN, .weight = 1,
+		};
+
+		row.server = span_of(name, (size_t)snprintf(name, sizeof(name), "s%u", i));
+		row.address = span_of(
+		    address, (size_t)snprintf(address, sizeof(address), "10.0.0.1:%u", port));
+		route_observe_server(r->route, SPAN("sim"), &row, now, now + POLL_HOLDS_MS);
+	}
+}
+
+static int prefill_of(const struct sim *f, struct span address)
+{
+	struct span port = address;
+	int64_t v;
+
+	while (port.n > 0 && *port.p++ != ':')
+		port.n--;
+	if (port.n == 0)
+		return -1;
+	port.n--;
+	if (!num_parse(port, &v) || v < PREFILL_PORT || v - PREFILL_PORT >= f->opts->prefills)
+		return -1;
+	return (int)(v - PREFILL_PORT + sim_decodes(f->opts));
+}
+
+/* Make the engines that answer a pool, and the others its prefill servers. */
+static void set_pools(struct router *r)
+{
+	struct route_opts *o = &r->opts.route;
+
+	for (int i = 0; i < 2; i++)
+		r->pools[i] = o->pool_default;
+	strcpy(r->pools[0].name, "sim");
+	strcpy(r->pools[0].prefill, PREFILL_POOL);
+	strcpy(r->pools[1].name, PREFILL_POOL);
+	o->pools = r->pools;
+	o->n_pools = 2;
+}
+
 static double clock_us(const struct sim *f)
 {
 	return f->opts->clock_us != NULL ? f->opts->clock_us(f->opts->clock_arg) : 0;
@@ -120,13 +177,15 @@ static int router_pick(void *state, const struct sim *f, struct sim_job *j, doub
 		    session, (size_t)snprintf(session, sizeof(session), "c%u", j->q->session));
 	q.load = put_load(r, f);
 	put_body(r, &q);
+	put_rows(r, f, router_msec(now));
 	start_us = clock_us(f);
 	route_decide(r->route, r->scratch, &q, router_msec(now), &a);
 	r->decided_us += router_took_us(start_us, clock_us(f));
 	j->pages = a.pages;
 	j->expected_s = a.wait_ms >= 0 ? (double)a.wait_ms / 1000 : -1;
 	r->sim = f;
-	e = engine_of(a.server, f->opts->n);
+	j->prefill = prefill_of(f, a.prefill);
+	e = engine_of(a.server, sim_decodes(f->opts));
 	return e >= 0 && f->up[e] ? e : -1;
 }
 
@@ -281,6 +340,8 @@ struct router *router_new(const struct router_opts *o, const struct sim_trace *t
 		return NULL;
 	r->opts = *o;
 	r->trace = t;
+	if (o->prefills)
+		set_pools(r);
 	r->load = mem_alloc((SIM_ENGINES_MAX + 1) * ENTRY_BYTES);
 	if (o->events && r->opts.route.events_max_bytes == 0)
 		r->opts.route.events_max_bytes = EVENTS_MEMORY;

@@ -30,6 +30,7 @@ struct router_opts {
 	bool events;			/* it hears engines that publish; for SIM_TEXT_IDS */
 	size_t body_limit;		/* bytes of a body that HAProxy can pass; 0: all */
 	bool no_session;		/* requests name no session */
+	bool prefills;			/* some engines are prefill servers: split.h */
 	uint64_t seed;
 	/* if it is one of several agents: agents.h. With the same <seed> they have the same hash key */
 	unsigned agent;			/* from 0: its ties */

@@ -19,46 +19,10 @@ void sim_defaults(struct sim_opts *o)
 {
 	*o = (struct sim_opts){ .n = 1, .haste = 1, .profile = *engine_profile_at(0) };
 	o->kv.delay_s = SIM_KV_DELAY_S;
+	o->transfer_ms = 20;
+	o->transfer_1k_ms = 10;
 	for (unsigned i = 0; i < SIM_ENGINES_MAX; i++)
 		o->speed[i] = 1;
-}
-
-/* Requests that follow another one, a heap by time. */
-struct due {
-	struct { double at; struct sim_job *job; } *heap;
-	size_t n;
-};
-
-static void due_add(struct due *d, struct sim_job *j, double at)
-{
-	size_t i = d->n++, up;
-
-	for (; i > 0 && d->heap[up = (i - 1) / 2].at > at; i = up)
-		d->heap[i] = d->heap[up];
-	d->heap[i].at = at;
-	d->heap[i].job = j;
-}
-
-static double due_at(const struct due *d)
-{
-	return d->n > 0 ? d->heap[0].at : INFINITY;
-}
-
-static struct sim_job *due_take(struct due *d)
-{
-	struct sim_job *first = d->heap[0].job;
-	double at = d->heap[--d->n].at;
-	size_t i = 0, down;
-
-	for (; (down = 2 * i + 1) < d->n; i = down) {
-		if (down + 1 < d->n && d->heap[down + 1].at < d->heap[down].at)
-			down++;
-		if (d->heap[down].at >= at)
-			break;
-		d->heap[i] = d->heap[down];
-	}
-	d->heap[i] = d->heap[d->n];
-	return first;
 }
 
 /* ---- life ---- */
@@ -75,7 +39,7 @@ static void on_first(void *arg, struct sim_job *j, double now)
 static void answered(struct sim *f, struct sim_job *j, double now)
 {
 	if (--j->waits == 0)
-		due_add(f->due, j, now + j->q->pause_s);
+		due_add(&f->due, j, now + j->q->pause_s);
 }
 
 static void on_done(void *arg, struct sim_job *j, double now)
@@ -121,9 +85,8 @@ static int make_engines(struct sim *f)
 	f->engines = mem_calloc(o->n, sizeof(*f->engines));
 	f->jobs = mem_calloc(f->trace->n, sizeof(*f->jobs));
 	f->failures = mem_alloc(sizeof(*f->failures));
-	f->due = mem_alloc(sizeof(*f->due));
-	if (f->engines == NULL || f->jobs == NULL || f->failures == NULL || f->due == NULL ||
-	    (f->due->heap = mem_calloc(f->trace->n, sizeof(*f->due->heap))) == NULL ||
+	if (f->engines == NULL || f->jobs == NULL || f->failures == NULL ||
+	    due_init(&f->due, f->trace->n) < 0 ||
 	    (f->failures->job = mem_calloc(f->trace->n, sizeof(struct sim_job *))) == NULL)
 		return -1;
 	for (unsigned i = 0; i < o->n; i++) {
@@ -135,7 +98,7 @@ static int make_engines(struct sim *f)
 		e->on_done = on_done;
 		e->arg = f;
 	}
-	return 0;
+	return split_init(f);
 }
 
 static void link_job(struct sim_job **by_number, struct sim_job *j)
@@ -184,6 +147,7 @@ static int start(struct sim *f)
 	for (size_t i = 0; i < f->trace->n; i++) {
 		f->jobs[i] = (struct sim_job){
 			.q = &f->trace->r[i], .ids = f->trace->ids + f->trace->r[i].first, .engine = -1,
+			.prefill = -1,
 		};
 	}
 	return link_turns(f);
@@ -196,10 +160,8 @@ void sim_fini(struct sim *f)
 	if (f->failures != NULL)
 		mem_free(f->failures->job);
 	mem_free(f->failures);
-	if (f->due != NULL)
-		mem_free(f->due->heap);
-	mem_free(f->due);
-	f->due = NULL;
+	due_fini(&f->due);
+	split_fini(&f->split);
 	mem_free(f->engines);
 	mem_free(f->jobs);
 	f->engines = NULL;
@@ -235,8 +197,8 @@ static void pass_time(struct sim *f, double now)
 
 static int in_turn(struct sim *f)
 {
-	for (unsigned i = 0; i < f->opts->n; i++) {
-		f->turn = (f->turn + 1) % f->opts->n;
+	for (unsigned i = 0; i < sim_decodes(f->opts); i++) {
+		f->turn = (f->turn + 1) % sim_decodes(f->opts);
 		if (f->up[f->turn])
 			break;
 	}
@@ -266,7 +228,10 @@ static void arrive(struct sim *f, struct sim_job *j, double now)
 	if (f->chooser->sent != NULL)
 		f->chooser->sent(f->chooser->state, f, j, now);
 	if (!f->failing[j->engine]) {
-		engine_arrive(&f->engines[j->engine], j, now);
+		if (j->prefill >= 0)
+			split_arrive(f, j, now);
+		else
+			engine_arrive(&f->engines[j->engine], j, now);
 		return;
 	}
 	j->failed = true;
@@ -355,11 +320,12 @@ static void run(struct sim *f)
 	while (f->n_done < f->trace->n) {
 		struct engine *e = next_engine(f);
 		double fail = next_failure(f), event = e->next < fail ? e->next : fail;
-		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(f->due), heard;
+		double fresh = arrival_of(f, i = next_alone(f, i)), due = due_at(&f->due), heard;
 		double arrival = fresh < due ? fresh : due, now = arrival <= event ? arrival : event;
-		double act = next_act(f);
+		double act = next_act(f), moved = due_at(&f->split.moving);
 		unsigned publisher = next_publisher(f, &heard);
 
+		now = moved <= now ? moved : now;
 		assert(now < INFINITY);
 		now = act <= now ? act : now;
 		pass_time(f, heard <= now ? heard : now);
@@ -367,8 +333,10 @@ static void run(struct sim *f)
 			hear(f, publisher, heard);
 		else if (act <= now)
 			f->chooser->act(f->chooser->state, now);
+		else if (moved <= now)
+			split_moved(f, now);
 		else if (arrival <= event)
-			arrive(f, due <= fresh ? due_take(f->due) : &f->jobs[i++], now);
+			arrive(f, due <= fresh ? due_take(&f->due) : &f->jobs[i++], now);
 		else if (e->next < fail)
 			engine_event(e, now);
 		else
@@ -379,7 +347,7 @@ static void run(struct sim *f)
 int sim_run(struct sim *f, const struct sim_opts *o, const struct sim_trace *t,
 	      const struct chooser *c, struct err *e)
 {
-	*f = (struct sim){ .opts = o, .trace = t, .chooser = c, .turn = o->n - 1 };
+	*f = (struct sim){ .opts = o, .trace = t, .chooser = c, .turn = sim_decodes(o) - 1 };
 	if (too_large(t, &o->profile, e) < 0)
 		return -1;
 	if (start(f) < 0) {
@@ -463,6 +431,27 @@ static void count_served(const struct sim *f, const struct sim_job *j, struct si
 	s->cached += (uint64_t)j->hit * f->trace->block;
 }
 
+static void result_tokens(const struct sim *f, size_t from, size_t to, struct sim_result *r)
+{
+	double between = 0, whole = 0;
+	uint64_t tokens = 0;
+	size_t n = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const struct sim_job *j = &f->jobs[i];
+
+		if (j->failed)
+			continue;
+		n++;
+		r->split += j->prefill >= 0;
+		tokens += j->q->n_out - 1;
+		between += j->t_done - j->t_first;
+		whole += j->t_done - j->t_arrived;
+	}
+	r->itl_mean = tokens > 0 ? between / (double)tokens : 0;
+	r->e2e_mean = n > 0 ? whole / (double)n : 0;
+}
+
 static void result_shares(const struct sim *f, struct sim_result *r)
 {
 	uint64_t most = 0, most_computed = 0, computed, in = 0, cached = 0;
@@ -500,6 +489,7 @@ int sim_result(const struct sim *f, size_t from, size_t to, struct sim_result *r
 	}
 	result_shares(f, r);
 	result_times(r, t, n);
+	result_tokens(f, from, to < f->trace->n ? to : f->trace->n, r);
 	result_waits(f, from, to < f->trace->n ? to : f->trace->n, t, r);
 	result_engines(f, r);
 	r->decide_us = f->pick_us / (double)f->trace->n;
@@ -521,6 +511,7 @@ int sim_calibrate(const struct sim_opts *o, const struct sim_trace *t, const str
 	own.haste = 1;
 	own.n_events = 0;
 	own.kv.publishers = 0;
+	own.prefills = 0;
 	own.clock_us = NULL;
 	for (int i = 0; i < CALIBRATE_ROUNDS; i++) {
 		if (sim_run(&f, &own, t, c, e) < 0)

@@ -2,12 +2,14 @@
  *
  *      trace --arrival--> chooser: which engine?  --> engine --first, done--> chooser: told
  *
+ * Some engines may compute prompts for the others: split.h.
+ *
  * A run does not change the trace; equal arguments give equal runs. */
 #ifndef KVROUTE_SIM_SIM_H
 #define KVROUTE_SIM_SIM_H
 
 #include "agent/base/rng.h"
-#include "agent/sim/engine.h"
+#include "agent/sim/split.h"
 
 #define SIM_ENGINES_MAX	256u
 
@@ -17,7 +19,8 @@ struct sim;
 struct chooser {
 	const char *name;
 	void *state;
-	/* Return an engine that is up; -1: no opinion, and the next in turn gets the request. */
+	/* Return an engine that is up; -1: no opinion, and the next in turn gets the request. May set
+	 * j->prefill to a prefill server. */
 	int (*pick)(void *state, const struct sim *f, struct sim_job *j, double now);
 	/* The request goes to j->engine, which pick() or the turn has named. */
 	void (*sent)(void *state, const struct sim *f, struct sim_job *j, double now);
@@ -48,6 +51,8 @@ struct sim_event {
 
 struct sim_opts {
 	unsigned n;
+	unsigned prefills;		/* of these, the last so many only compute prompts for the others */
+	double transfer_ms, transfer_1k_ms;	/* to bring a computed prompt: split.h */
 	struct engine_profile profile;
 	double speed[SIM_ENGINES_MAX];	/* of each engine; 1 */
 	double haste;				/* how many times as fast as in the trace requests arrive; 1 */
@@ -61,6 +66,12 @@ struct sim_opts {
 	void *clock_arg;
 };
 
+/* Return the number of engines that answer requests: the first ones. */
+static inline unsigned sim_decodes(const struct sim_opts *o)
+{
+	return o->n - o->prefills;
+}
+
 /* Set one engine with the usual profile. */
 void sim_defaults(struct sim_opts *o);
 
@@ -72,7 +83,8 @@ struct sim {
 	uint32_t conns[SIM_ENGINES_MAX];	/* open requests */
 	bool up[SIM_ENGINES_MAX], failing[SIM_ENGINES_MAX];
 	struct sim_job *jobs;		/* [trace->n] */
-	struct due *due;		/* requests whose predecessor was answered */
+	struct due due;			/* requests whose predecessor was answered */
+	struct split split;
 	size_t n_done, n_failed, n_fallback;
 	double next_tick, pick_us;
 	unsigned turn;			/* of the round robin of last resort */
@@ -102,6 +114,9 @@ struct sim_result {
 	size_t n, failed;		/* counted requests; of them answered with an error */
 	size_t fallback;		/* of all: the chooser had no opinion */
 	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;		/* seconds, of served requests */
+	double itl_mean;		/* seconds from a token to the next, of all tokens */
+	double e2e_mean;		/* seconds to the end of the answer */
+	size_t split;			/* computed by a prefill server */
 	double hit;			/* share of prompt tokens found cached */
 	double wait_error;		/* median of |expected - real| / real of first tokens; negative: unknown */
 	double most_sent;		/* requests to one engine by those of a mean engine */
