@@ -289,6 +289,9 @@ bench-crowd: all
 # ENGINES: tests/bench/agentic.py
 bench-agentic: all
 	@python3 tests/bench/agentic.py
+# engines that compute prompts for others; WORKLOADS, LOADS, PREFILLS, ...: tests/bench/prefill.py
+bench-prefill: all
+	@python3 tests/bench/prefill.py
 # several agents for one fleet; AGENTS, DELAYS, LOSSES, LIMIT: tests/bench/share_sim.py
 bench-share-sim: all
 	@python3 tests/bench/share_sim.py
@@ -351,6 +354,6 @@ clean:
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic index index-instructions events sim crowd peers cells \
-	cells-events prompt hostile model attack path share share-sim share-store socket overload)
+	cells-events prefill prompt hostile model attack path share share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -95,6 +95,15 @@ static void print_line(FILE *to, const struct sim_row *r, unsigned seeds, int wi
 	fputc('\n', to);
 }
 
+static void print_split(FILE *to, const struct sim_args *a, const struct sim_row *r, int width)
+{
+	double n = (double)r->r.n * a->seeds;
+
+	fprintf(to, "%-*s %.2f ms between tokens, %.3f s to the end, %.3f computed by prefill servers\n",
+	    width, r->name, MEAN(r, a->seeds, r.itl_mean) * 1000, MEAN(r, a->seeds, r.e2e_mean),
+	    n > 0 ? (double)sum_split(r, a->seeds) / n : 0);
+}
+
 static void print_servers(
     FILE *to, const struct sim_row *r, unsigned seeds, unsigned engines, int width)
 {
@@ -143,6 +152,8 @@ static void print_table(
 	print_head(to, a, what, rows, n, (int)width);
 	for (size_t i = 0; i < n; i++)
 		print_line(to, &rows[i * a->seeds], a->seeds, (int)width);
+	for (size_t i = 0; a->engines.prefills > 0 && i < n; i++)
+		print_split(to, a, &rows[i * a->seeds], (int)width);
 	for (size_t i = 0; i < n; i++) {
 		size_t none = sum_fallback(&rows[i * a->seeds], a->seeds);
 

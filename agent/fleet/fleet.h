@@ -85,7 +85,8 @@ struct server {
 	uint64_t unanswered_tokens;	/* the same in tokens that were not cached */
 	double unseen_s;		/* of <unanswered_s>, work.unseen_s */
 	double unseen_left_s;		/* the same, drained one second a second */
-	uint32_t n_unanswered;
+	uint32_t n_unanswered;		/* requests with that work */
+	uint32_t n_elsewhere;		/* those without an answer yet whose work is elsewhere */
 	struct rate rate;
 	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
 	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */

@@ -106,7 +106,9 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	*b = e;
 	l->n++;
 	entry_attach(e, s, sl);
-	if (!w->elsewhere)
+	if (w->elsewhere)
+		s->n_elsewhere++;
+	else
 		server_work_add(s, w, now);
 	return e;
 }
@@ -125,8 +127,10 @@ void ledger_answered(struct ledger_entry *e, msec now)
 		return;
 	e->answered = true;
 	e->answered_at = now;
-	if (e->work.elsewhere)
+	if (e->work.elsewhere) {
+		e->server->n_elsewhere--;
 		return;
+	}
 	if (e->from == SERVER_NONE && !e->work.uncertain)
 		e->added = rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
 	else
@@ -136,8 +140,10 @@ void ledger_answered(struct ledger_entry *e, msec now)
 
 static void end_untimed(struct ledger_entry *e, msec now)
 {
-	if (e->work.elsewhere)
+	if (e->work.elsewhere) {
+		e->server->n_elsewhere--;
 		return;
+	}
 	if (!e->unsent)
 		rate_void(&e->server->rate, now);
 	server_work_end(e->server, &e->work, now);
@@ -151,7 +157,9 @@ void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, mse
 		end_untimed(e, now);
 	entry_detach(e);
 	entry_attach(e, to, sl);
-	if (waits && !e->work.elsewhere)
+	if (waits && e->work.elsewhere)
+		to->n_elsewhere++;
+	else if (waits)
 		server_work_add(to, &e->work, now);
 }
 

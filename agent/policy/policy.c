@@ -225,6 +225,14 @@ static double decoding(const struct candidate *c)
 	return n > 0 ? n : 0;
 }
 
+/* Return those whose answers computing a prompt there delays. */
+static double answering(const struct candidate *c)
+{
+	double n = (double)c->load + c->extra - c->silent;
+
+	return n > 0 ? n : 0;
+}
+
 static void cost_all(const struct policy_opts *o, const struct policy_prompt *p, double sacrifice,
 		     struct candidate *c, size_t n)
 {
@@ -238,7 +246,7 @@ static void cost_all(const struct policy_opts *o, const struct policy_prompt *p,
 		compute_s = ((1 + sacrifice) * (1 - c[i].shared) + o->copy_share * c[i].shared) * work_s;
 		c[i].cost = c[i].penalty_s + c[i].promised_s + c[i].adapter_s + c[i].kv_s +
 			o->load_ms / 1000 * decoding(&c[i]) +
-			prefill_price(o, p, p->prefill, compute_s, work_s, decoding(&c[i]), &c[i]);
+			prefill_price(o, p, p->prefill, compute_s, work_s, answering(&c[i]), &c[i]);
 		c[i].in = true;
 	}
 }

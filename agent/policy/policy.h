@@ -157,7 +157,7 @@ struct policy_opts {
 	uint32_t prefill_least;			/* uncached tokens below which it computes; default 256 */
 	double transfer_ms, transfer_per_1k_ms;	/* of a computed prompt; defaults 20 and 10 */
 	bool learn_transfer;			/* correct both by first tokens; default true */
-	double stall;		/* price of computing for each answer that it delays; default 0.5 */
+	double stall;		/* price of computing for each answer that it delays; default 0.5: prefill.h */
 };
 
 void policy_defaults(struct policy_opts *o);
@@ -173,6 +173,7 @@ struct candidate {
 	 * way */
 	uint32_t load;
 	double extra;		/* answers of its open requests beyond so many usual ones */
+	uint32_t silent;	/* of <load>, without a first token yet; 0 also if none are reported */
 	uint32_t queue;		/* requests that wait in HAProxy for this server */
 	uint32_t waiting, running;	/* requests in its engine as reported; 0 also if it reports nothing */
 	double kv_used;		/* share of the engine's cache in use, 0 .. 1; negative: unknown */

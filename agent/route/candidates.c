@@ -368,6 +368,7 @@ void job_candidates(struct route *r, struct job *j)
 		*c = (struct candidate){
 			.id = s->id, .name = s->name_hash,
 			.load = load,
+			.silent = p->step == STEP_FIRST ? s->n_unanswered + s->n_elsewhere : 0,
 			.queue = queue,
 			.extra = (double)s->extra / WEIGHT_ONE,
 			.backlog_s = server_backlog(s, p->step, po->backlog_floor, j->rq.now),

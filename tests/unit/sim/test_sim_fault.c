@@ -57,6 +57,8 @@ static void a_run(bool *good)
 	ro.route.index.max_bytes = 1u << 20;
 	ro.route.events_max_bytes = 1u << 18;
 	ro.route.heads.max_bytes = 1u << 16;
+	o.prefills = 1;
+	ro.prefills = true;
 	x = *good ? router_new(&ro, &w.trace, &core) : NULL;
 	if (x != NULL && (*good = sim_run(&s, &o, &w.trace, &core, &e) == 0))
 		sim_fini(&s);
