@@ -31,6 +31,9 @@ struct why_decision {
 	double session_turns;
 	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load,
 	    cost_s, regret_s, n_candidates, work;
+	/* the best server to compute the prompt for <server>, and whether it did; "": none */
+	char prefill_best[WHY_NAME_MAX + 1], prefill[WHY_NAME_MAX + 1];
+	double prefill_wait_s, prefill_cached_tokens, prefill_s, transfer_s, here_s, there_s;
 	bool imbalanced;
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;

@@ -147,6 +147,30 @@ static void say_choice(FILE *to, const struct why_decision *d)
 			text_count(d->max_load));
 }
 
+/* Say which server computed the prompt, if it may be another one, and what either cost. */
+static void say_prefill(FILE *to, const struct why_decision *d)
+{
+	const char *here = server_text(d->server);
+
+	if (d->prefill_best[0] == '\0')
+		return;
+	fprintf(to, "    ");
+	if (d->prefill[0] != '\0')
+		fprintf(to, "%s was to compute the prompt: ", d->prefill);
+	else
+		fprintf(to, "%s was to compute the prompt, not %s: ", here, d->prefill_best);
+	fprintf(to, "at %s ", d->prefill_best);
+	say_cached(to, d, d->prefill_cached_tokens);
+	if (d->prefill_wait_s < LITTLE_S)
+		fprintf(to, " and no work waited");
+	else
+		fprintf(to, " and %s of work waited", text_seconds(d->prefill_wait_s));
+	fprintf(to, ", ready after an estimated %s", text_seconds(d->prefill_s));
+	fprintf(to, " and %s of transfer; this cost %s, and at %s ", text_seconds(d->transfer_s),
+	    text_seconds(d->there_s), here);
+	fprintf(to, "%s, with the delay of its answers\n", text_seconds(d->here_s));
+}
+
 /* ---- the server that a reader would expect ---------------------------------------------- */
 
 static const struct why_server *most_cached(const struct why_decision *d)
@@ -383,6 +407,7 @@ void why_say(FILE *to, const struct why_decision *d)
 		say_cheapest(to, d);
 	}
 	fprintf(to, "\n");
+	say_prefill(to, d);
 	say_after(to, d);
 	say_compared(to, d);
 	say_causes(to, d);

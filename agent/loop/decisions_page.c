@@ -229,15 +229,26 @@ static void put_session(struct decisions_page *p, const struct decision *x)
 	put_server(p, "session_server", x->session_at);
 }
 
+static void put_offer(struct decisions_page *p, const struct decision *x)
+{
+	if (x->offer.server.id == SERVER_NONE)
+		return;
+	if (x->prefill.id != SERVER_NONE)
+		put_server(p, "prefill", x->prefill);
+	put_server(p, "prefill_best", x->offer.server);
+	put_seconds(p->t, "prefill_wait_s", x->offer.wait_s);
+	put_count(p->t, "prefill_cached_tokens", x->offer.cached);
+	put_seconds(p->t, "prefill_s", x->offer.ready_s);
+	put_seconds(p->t, "transfer_s", x->offer.transfer_s);
+	put_seconds(p->t, "here_s", x->offer.here_s);
+	put_seconds(p->t, "there_s", x->offer.there_s);
+}
+
 static void put_choice(struct decisions_page *p, const struct decision *x)
 {
 	put_server(p, "server", x->chosen);
 	put_server(p, "alt", x->second);
-	if (x->prefill.id != SERVER_NONE) {
-		put_server(p, "prefill", x->prefill);
-		put_seconds(p->t, "prefill_s", x->prefill_s);
-		put_seconds(p->t, "transfer_s", x->transfer_s);
-	}
+	put_offer(p, x);
 	put_count(p->t, "matched_tokens", x->matched);
 	put_count(p->t, "hit", x->hit);
 	put_count(p->t, "pages", x->pages);

@@ -204,6 +204,7 @@ struct candidate {
 	double cost;		/* seconds by the cost rule; set for every rule, for the trace */
 	bool split;		/* cheaper if a prefill server computes the prompt: prefill.h */
 	double transfer_s;	/* then, to bring it here */
+	double here_s, there_s;	/* the prices compared; <there_s> 0: not compared */
 	double adapter_s;	/* of these, to load the adapter */
 	double kv_s;		/* of these, for a cache that open requests fill */
 	bool in;		/* within the guard's window */

@@ -16,16 +16,18 @@ double prefill_price(const struct policy_opts *o, const struct policy_prompt *p,
 	uint64_t fresh = p->tokens > c->cached ? p->tokens - c->cached : 0;
 
 	c->split = false;
-	c->transfer_s = 0;
+	c->transfer_s = c->there_s = 0;
 	if (f == NULL)
 		return here;
 	here += o->stall * answers * work_s;
+	c->here_s = here;
 	if (fresh < o->prefill_least)
 		return here;
 	c->transfer_s = prefill_transfer_s(o, f, fresh);
 	there = f->price_s + c->transfer_s;
 	if (there < c->backlog_s)
 		there = c->backlog_s;
-	c->split = there + c->load_s < here;
-	return c->split ? there + c->load_s : here;
+	c->there_s = there + c->load_s;
+	c->split = c->there_s < here;
+	return c->split ? c->there_s : here;
 }

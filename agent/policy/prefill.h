@@ -14,7 +14,7 @@
  * have begun are delayed: requests that wait for their first token, here or elsewhere, are not.
  *
  * Measured by tests/bench/prefill.py (make bench-prefill: 8 simulated 8b-h100, chats and documents
- * at three loads, means of 3 seeds). Seconds to the end of the answer, to those of 8 servers that do
+ * at three loads, means of 3 seeds). Seconds to the end of the answer, against 8 servers that do
  * both; in brackets milliseconds between tokens:
  *
  *      load    2 of 8 compute prompts for the others           4 of 8
@@ -53,7 +53,8 @@ double prefill_transfer_s(
 
 /* Return the seconds that a prompt costs at <c>, without what it costs there in any case.
  * <compute_s>: the price of computing it there; <work_s>: seconds that this takes; <answers>: those
- * that run there. Sets c->split and c->transfer_s. <f> is NULL if there is no prefill server. */
+ * that run there. Sets c->split, transfer_s,
+ * here_s and there_s. <f> is NULL if there is no prefill server. */
 double prefill_price(const struct policy_opts *o, const struct policy_prompt *p,
     const struct prefill_offer *f, double compute_s, double work_s, double answers,
     struct candidate *c);

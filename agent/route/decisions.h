@@ -65,7 +65,14 @@ struct decision {
 	struct decision_server session_at;	/* had the last of them */
 	struct decision_server chosen, second;
 	struct decision_server prefill;	/* computes the prompt for <chosen>; NONE: that itself */
-	float prefill_s, transfer_s;	/* then, until it is computed, and to transfer it */
+	struct {
+		/* the best one to do so, whether or not it was cheaper; NONE: none was compared */
+		struct decision_server server;
+		uint32_t cached;	/* tokens there */
+		float wait_s, ready_s;	/* work that waits there; until the prompt is computed */
+		float transfer_s;
+		float here_s, there_s;	/* cost of computing it at <chosen>, and there */
+	} offer;
 	uint64_t tokens, unseen;	/* of the prompt; estimate of the part not seen */
 	int32_t rank;			/* of <chosen>; -1: unknown */
 	uint32_t matched, hit, pages, prompt_pages;	/* tokens at <chosen>; permille; pages */

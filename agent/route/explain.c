@@ -72,6 +72,23 @@ static void put_session(const struct job *j, struct decision *x)
 	x->session_at = j->session_at;
 }
 
+static void put_offer(const struct job *j, const struct candidate *c, struct decision *x)
+{
+	const struct job_prefill *pf = &j->prefill;
+
+	if (pf->server == NULL || c->there_s <= 0)
+		return;
+	x->offer.server = (struct decision_server){ .id = pf->id, .tag = (uint32_t)pf->name };
+	if (pf->split)
+		x->prefill = x->offer.server;
+	x->offer.cached = clamp32(pf->cached);
+	x->offer.wait_s = (float)pf->wait_s;
+	x->offer.ready_s = (float)pf->offer.ready_s;
+	x->offer.transfer_s = (float)c->transfer_s;
+	x->offer.here_s = (float)c->here_s;
+	x->offer.there_s = (float)c->there_s;
+}
+
 static void put_choice(const struct job *j, struct decision *x)
 {
 	const struct candidate *c = j->scratch->candidates;
@@ -81,13 +98,7 @@ static void put_choice(const struct job *j, struct decision *x)
 	x->chosen = server_of(&c[j->choice.first]);
 	if (j->choice.second >= 0)
 		x->second = server_of(&c[j->choice.second]);
-	if (j->prefill.split) {
-		x->prefill = (struct decision_server){
-			.id = j->prefill.id, .tag = (uint32_t)j->prefill.name,
-		};
-		x->prefill_s = (float)j->prefill.offer.ready_s;
-		x->transfer_s = (float)j->prefill.transfer_s;
-	}
+	put_offer(j, &c[j->choice.first], x);
 	x->matched = clamp32(c[j->choice.first].cached);
 	x->rank = c[j->choice.first].rank;
 	x->expected_ms = j->expected_s >= 0 ? (int64_t)(j->expected_s * 1000 + 0.5) : -1;
@@ -144,7 +155,7 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	x->mode = (uint8_t)j->pool_opts->mode;
 	x->why = (uint8_t)j->would.why;
 	x->step = (uint8_t)j->step;
-	x->chosen.id = x->second.id = x->prefill.id = x->went.id = SERVER_NONE;
+	x->chosen.id = x->second.id = x->prefill.id = x->offer.server.id = x->went.id = SERVER_NONE;
 	x->status = x->retries = x->rank = -1;
 	x->first_ms = x->done_ms = x->expected_ms = -1;
 	if (j->described)

@@ -11,14 +11,15 @@
 struct job_prefill {
 	struct prefill_offer offer;
 	struct server *server;		/* NULL: none. Its content under the route's lock only */
+	server_id id;
+	uint64_t name;			/* its name_hash */
 	uint64_t cached;		/* tokens expected in its cache */
 	uint32_t depth;			/* pages */
+	double wait_s;			/* of the work there */
 	bool idle;			/* nothing waits there */
 	double slowness, nominal_s, unseen_s, cost_s;
 	struct { double wait_s, waiting; } press;	/* of its pool, for pool_press() */
 	bool split;			/* it gets the prompt, and is in the ledger; then also: */
-	server_id id;
-	uint64_t name;			/* its name_hash */
 	struct pool *pool;
 	uint64_t tokens, work_tokens;
 	double transfer_s;

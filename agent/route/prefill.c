@@ -77,6 +77,9 @@ static void take_best(const struct route *r, const struct job *there,
     const struct policy_opts *po, const struct candidate *c, struct job_prefill *out)
 {
 	out->server = r->fleet.by_id[c->id];
+	out->id = c->id;
+	out->name = out->server->name_hash;
+	out->wait_s = c->backlog_s;
 	out->cached = c->cached;
 	out->depth = c->depth;
 	out->idle = out->server->n_unanswered == 0;
@@ -201,8 +204,6 @@ void prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 			       job_sure_tokens(j), j->common_tokens, j->rq.now)) == NULL)
 		return;
 	pf->split = r->splits = true;
-	pf->id = s->id;
-	pf->name = s->name_hash;
 	pf->pool = s->pool;
 	pf->tokens = job_sure_tokens(j);
 	pf->work_tokens = work.tokens;

@@ -9,10 +9,11 @@ static void on_computed(void *arg, struct sim_job *leg, double now)
 	const struct sim_opts *o = f->opts;
 	uint32_t had = cache_match(&f->engines[j->engine].cache, j->ids, j->q->max_hit);
 	uint64_t lacks = j->q->n_in - (uint64_t)had * f->trace->block;
+	double ms = o->transfer_ms + o->transfer_1k_ms * (double)lacks / 1000;
 
 	j->hit = leg->hit;
 	j->given = true;
-	due_add(&f->split.moving, j, now + (o->transfer_ms + o->transfer_1k_ms * (double)lacks / 1000) / 1000);
+	due_add(&f->split.moving, j, now + ms / 1000);
 }
 
 int split_init(struct sim *f)

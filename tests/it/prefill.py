@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
-from fleet import HANG_SECONDS, TOP, Fleet, edited, wait_for  # noqa: E402
+from fleet import BUILD, HANG_SECONDS, TOP, Fleet, edited, wait_for  # noqa: E402
 from stories import check, equal, next_turn, text, user  # noqa: E402
 
 LONG, SHORT = 8000, 400             # bytes
@@ -56,8 +56,9 @@ class Split(Fleet):
 
     def start_sidecar(self, name):
         p = self.spawn("sidecar-" + name,
-                       [sys.executable, os.path.join(TOP, "tests/tools/stub_sidecar.py"), "--engine",
-                        "127.0.0.1:%d" % self.engines[name]] + ["--strict"] * self.strict,
+                       [sys.executable, os.path.join(TOP, "tests/tools/stub_sidecar.py"),
+                        "--engine", "127.0.0.1:%d" % self.engines[name]]
+                       + ["--strict"] * self.strict,
                        stdout=subprocess.PIPE)
         line = p.stdout.readline().decode()
         self.doors[name] = int(re.search(r"listen=127\.0\.0\.1:(\d+)", line).group(1))
@@ -65,7 +66,8 @@ class Split(Fleet):
     def agent_yaml(self):
         fast = ", prefill_tokens_per_s: 32000"
         return super().agent_yaml() + (
-            "index: {max_bytes: 16 MiB}\nstats_feed: {sockets: [\"unix@%s\"], interval: 50 ms}\npools:\n"
+            "index: {max_bytes: 16 MiB}\n"
+            "stats_feed: {sockets: [\"unix@%s\"], interval: 50 ms}\npools:\n"
             "  - {name: pool, prefill: prefill}\n%s  - {name: prefill%s}\n"
             % (self.stats_path, "  - {name: other, prefill: prefill}\n" * self.more, fast))
 
@@ -188,7 +190,8 @@ def engines_hold_and_fetch():
         p, d = f.engines["p1"], f.engines["s1"]
         status, got = ask(p, {**body, "max_tokens": 1, "kv_transfer_params": away})
         params, n = got["kv_transfer_params"], got["usage"]["prompt_tokens"]
-        equal((status, params["do_remote_prefill"], params["remote_num_tokens"]), (200, True, n), "p")
+        equal((status, params["do_remote_prefill"]), (200, True), "answer")
+        equal(params["remote_num_tokens"], n, "tokens")
         there = f.engine("p1")
         equal((there["held"], there["holding"]), (1, 1), "held")
         check(there["blocks_free"] <= there["blocks"] - n // 16, "the blocks are free: %r" % there)
@@ -249,10 +252,15 @@ def split_and_not_split():
         equal(f.split(), (split + 1, alone), "split")
         d = f.decision()
         equal((d["prefill"], d["server"], d["pool"]), (there, one.server, "pool"), "decision")
+        check(0 < d["there_s"] < d["here_s"], "prices of %r" % d)
+        why = subprocess.run([os.path.join(BUILD, "kvroutectl"), "why", "-n", "1",
+                              "127.0.0.1:%d" % f.metrics_port], capture_output=True, text=True)
+        check("%s was to compute the prompt: at %s none of" % (there, there) in why.stdout, why.stdout)
         equal(f.engine(one.server)["unfetched"], 0, "prompts that could not be fetched")
         # short
         two = f.good(talk("short", SHORT))
         equal((two.prefill, f.split()), ("", (split + 1, alone + 1)), "a short prompt")
+        check("prefill_best" not in f.decision(), "compared: %r" % f.decision())
         # cached: what is left of the second turn is short
         three = f.good(next_turn(talk("split"), one, 1))
         equal((three.prefill, three.engine), ("", one.server), "a second turn")

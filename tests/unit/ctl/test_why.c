@@ -86,6 +86,29 @@ static const struct {
 	    "    its text was made into tokens in part only, as a body of its size may not cost more: "
 	    "350,000 steps of work\n"
 	    "    no report had come yet how requests end, so waits were estimated\n" },
+	{ "computed by a prefill server",
+	    HEAD(CHOICE("cold", "s1", "4000") "\"prefill\":\"p1\",\"prefill_best\":\"p1\","
+		"\"prefill_wait_s\":0.2,\"prefill_cached_tokens\":1000,\"prefill_s\":0.57,"
+		"\"transfer_s\":0.06,\"here_s\":1.4,\"there_s\":0.75,"
+		"\"candidates\":[" S("s1", "3", "0", "0", "0.5", "0.84") "],"
+		"\"after\":{\"state\":\"first\",\"first_ms\":640}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 4,000 tokens were there, no work waited\n"
+	    "    p1 was to compute the prompt: at p1 1,000 of 4,000 tokens were there and 0.20 s of work "
+	    "waited, ready after an estimated 0.57 s and 0.06 s of transfer; this cost 0.75 s, and at s1 "
+	    "1.4 s, with the delay of its answers\n"
+	    "    its answer began after 0.64 s\n" },
+	{ "not computed by a prefill server",
+	    HEAD(CHOICE("cold", "s1", "4000") "\"prefill_best\":\"p1\","
+		"\"prefill_wait_s\":0,\"prefill_cached_tokens\":0,\"prefill_s\":0.5,"
+		"\"transfer_s\":0.06,\"here_s\":0.65,\"there_s\":0.71,"
+		"\"candidates\":[" S("s1", "0", "0", "0", "0.5", "0.65") "],"
+		"\"after\":{\"state\":\"open\"}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    went to s1 (cold, by cost): none of its 4,000 tokens were there, no work waited\n"
+	    "    s1 was to compute the prompt, not p1: at p1 none of its 4,000 tokens were there and no "
+	    "work waited, ready after an estimated 0.50 s and 0.06 s of transfer; this cost 0.71 s, and at "
+	    "s1 0.65 s, with the delay of its answers\n" },
 	{ "shadow, out of balance",
 	    "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\","
 	    "\"why\":\"imbalance\",\"prompt_tokens\":160,"
