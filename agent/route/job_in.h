@@ -161,8 +161,9 @@ void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now);
 /* Look for the best server for the prompt, if the pool has prefill servers. Uses
  * scratch->candidates, of which it leaves only the ids, so it comes before job_candidates(). */
 void prefill_offer(struct route *r, struct job *j);
-/* Enter the prompt at that server, because the choice is to split. */
-void prefill_enter(struct route *r, struct job *j, const struct candidate *c);
+/* Enter the prompt at that server, because the choice is to split. Returns false, and nothing is
+ * entered, if there is no memory. */
+bool prefill_enter(struct route *r, struct job *j, const struct candidate *c);
 /* Remove an entry of the same request. Returns its claim. */
 index_claim prefill_take_back(struct route *r, struct job *j);
 /* Learn from <f>, which came for the request <uid>. <e>: its entry, still open; or NULL. */

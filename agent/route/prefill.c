@@ -188,7 +188,7 @@ static void copy_names(struct job *j, const struct server *s)
 	memcpy(j->scratch->prefill_address, s->address, strlen(s->address) + 1);
 }
 
-void prefill_enter(struct route *r, struct job *j, const struct candidate *c)
+bool prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 {
 	struct job_prefill *pf = &j->prefill;
 	struct server *s = pf->server;
@@ -202,7 +202,7 @@ void prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 
 	if (sl == NULL || (e = ledger_open(&r->ledger, prefill_uid(r, j->rq.uid), s, sl, &work,
 			       job_sure_tokens(j), j->common_tokens, j->rq.now)) == NULL)
-		return;
+		return false;
 	pf->split = r->splits = true;
 	pf->pool = s->pool;
 	pf->tokens = job_sure_tokens(j);
@@ -215,6 +215,7 @@ void prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 	j->pool_seen->route->splits += pf->previous == SERVER_NONE;
 	pool_press(s->pool, pf->press.wait_s, pf->press.waiting, work.s);
 	onway_sent(r, prefill_uid(r, j->rq.uid), &j->scratch->marks, s, work.tokens, j->rq.now);
+	return true;
 }
 
 index_claim prefill_take_back(struct route *r, struct job *j)

@@ -289,10 +289,13 @@ static void note_grown(struct route *r, struct job *j, const struct server *s)
 
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
-	const struct candidate *c = &j->scratch->candidates[j->choice.first];
+	struct candidate *c = &j->scratch->candidates[j->choice.first];
 	uint64_t hit = (uint64_t)c->depth * j->rq.page_tokens;
 	uint64_t turn_before = s->last_pick;
 
+	/* without memory for the prefill server's entry its work would count nowhere */
+	if (c->split && j->pool_opts->mode == MODE_ON && !prefill_enter(r, j, c))
+		c->split = false;
 	job_wait(j, s, c);
 	s->last_pick = ++j->pool_seen->picks;
 	r->stats.truth[c->truth]++;
@@ -309,8 +312,6 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	onway_sent(r, j->rq.uid, &j->scratch->marks, s,
 	    j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0, j->rq.now);
 	ledger_enter(r, j, s, c, turn_before);
-	if (c->split && j->pool_opts->mode == MODE_ON)
-		prefill_enter(r, j, c);
 }
 
 /* Record by how much the choice is above the least cost, by our own estimate, and what other rules

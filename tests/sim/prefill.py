@@ -46,7 +46,8 @@ def main():
                       r["ttft_mean"] for r in (ours, together, never, always)))
             if load != "0.3":
                 check(what + ", between tokens", ours["itl_mean"] < 0.95 * together["itl_mean"],
-                      "%.1f ms; together %.1f" % (ours["itl_mean"] * 1e3, together["itl_mean"] * 1e3))
+                      "%.1f ms; together %.1f" % tuple(
+                          1e3 * r["itl_mean"] for r in (ours, together)))
     slow, = run("chat", "0.7", "cost", options=["--prefill", "2", "--transfer", "400:400"])
     check("transfers that take longer than computing", slow["split"] < 100,
           "%d of %d prompts split" % (slow["split"], slow["requests"]))

@@ -107,8 +107,8 @@ static const struct {
 	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
 	    "    went to s1 (cold, by cost): none of its 4,000 tokens were there, no work waited\n"
 	    "    s1 was to compute the prompt, not p1: at p1 none of its 4,000 tokens were there and no "
-	    "work waited, ready after an estimated 0.50 s and 0.06 s of transfer; this cost 0.71 s, and at "
-	    "s1 0.65 s, with the delay of its answers\n" },
+	    "work waited, ready after an estimated 0.50 s and 0.06 s of transfer; this cost 0.71 s, and "
+	    "at s1 0.65 s, with the delay of its answers\n" },
 	{ "shadow, out of balance",
 	    "{\"time\":\"t\",\"pool\":\"chat\",\"mode\":\"shadow\",\"rule\":\"cost\","
 	    "\"why\":\"imbalance\",\"prompt_tokens\":160,"
