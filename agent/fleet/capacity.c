@@ -29,7 +29,12 @@
 
 #define TABLE_MARKS	(1u << 18)
 
-struct mark { uint32_t tag, run; };
+/* <rest>: the last prompt that ended before the next mark went on for this share of the way, in
+ * 255ths. Its tokens are in the same run. */
+struct mark { uint32_t tag, run : 24, rest : 8; };
+
+#define RUN_BITS	0xffffffu
+#define REST_ALL	255u
 struct marks_table { struct mark at[TABLE_MARKS]; };
 
 static uint64_t stir(uint64_t h)
@@ -108,7 +113,7 @@ static uint32_t *live_of(struct capacity *c, uint32_t run)
 
 static bool is_known(const struct capacity *c, uint32_t run)
 {
-	return c->run - run < RUNS_MAX;
+	return ((c->run - run) & RUN_BITS) < RUNS_MAX;
 }
 
 /* Sum the tokens of later runs, and half of those in the same run. */
@@ -116,8 +121,8 @@ static uint32_t distance(const struct capacity *c, uint32_t run)
 {
 	uint64_t d = c->live[run % RUNS_MAX] / 2;
 
-	for (uint32_t i = run + 1; i != c->run + 1; i++)
-		d += c->live[i % RUNS_MAX];
+	for (uint32_t i = (c->run - run) & RUN_BITS; i-- > 0;)
+		d += c->live[(c->run - i) % RUNS_MAX];
 	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
 }
 
@@ -139,6 +144,20 @@ static void unuse(struct capacity *c, uint32_t run, uint64_t tokens)
 	uint32_t *live = live_of(c, run);
 
 	*live = *live > tokens ? *live - (uint32_t)tokens : 0;
+}
+
+/* Return the tokens of <rest> after a mark at <depth>. */
+static uint64_t rest_tokens(uint32_t rest, uint32_t depth, uint32_t page_tokens)
+{
+	return (uint64_t)(mark_after(depth) - depth) * page_tokens * rest / REST_ALL;
+}
+
+/* Return the share of the way to the mark after <depth> that <tokens> go. */
+static uint32_t rest_of(uint64_t tokens, uint32_t depth, uint32_t page_tokens)
+{
+	uint64_t all = rest_tokens(REST_ALL, depth, page_tokens);
+
+	return tokens < all ? (uint32_t)(tokens * REST_ALL / all) : REST_ALL;
 }
 
 static void add_step(struct watched_prompt *w, uint32_t depth, uint32_t distance)
@@ -174,7 +193,11 @@ static bool worth_watching(
 
 /* A mark that another one has replaced counts as used with the next mark found. If too many are
  * missing at the end of the cached part, its distance is unknown. Of the unseen tokens at most as
- * many as were seen add to the distances of others, because they may never come. */
+ * many as were seen add to the distances of others, because they may never come.
+ *
+ * What a prompt had after its last mark moves with the next prompt that passes this mark. Otherwise
+ * each turn of a conversation would count it once more, a sixteenth of the prompt; with agents that
+ * made caches of 2 M tokens look like 4 M. */
 void capacity_sent(
     struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now)
 {
@@ -200,11 +223,15 @@ void capacity_sent(
 				add_step(&w, m->depth[i] * s->page_tokens, k->run == last ? 0 : distance(c, k->run));
 				last = k->run;
 			}
-			unuse(c, k->run, (uint64_t)(m->depth[i] - told) * s->page_tokens);
+			unuse(c, k->run, (uint64_t)(m->depth[i] - told) * s->page_tokens +
+				rest_tokens(k->rest, m->depth[i], s->page_tokens));
 			use(c, (uint64_t)(m->depth[i] - told) * s->page_tokens);
 			told = m->depth[i];
 		}
-		*k = (struct mark){ (uint32_t)(h >> 32), c->run };
+		*k = (struct mark){ .tag = (uint32_t)(h >> 32), .run = c->run & RUN_BITS };
+		if (i + 1 == m->n && tokens > (uint64_t)m->depth[i] * s->page_tokens)
+			k->rest = rest_of(tokens - (uint64_t)m->depth[i] * s->page_tokens, m->depth[i],
+			    s->page_tokens) & REST_ALL;
 	}
 	if (tokens > (uint64_t)told * s->page_tokens)
 		use(c, tokens - (uint64_t)told * s->page_tokens);
@@ -281,6 +308,7 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 #define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has about this */
 #define USUAL_OCTAVES	1.0	/* standard deviation of that guess */
 #define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
+#define LARGE_OCTAVES	1.25	/* above the guess; there an unsure one is used, too */
 /* Standard deviation of an estimate from a snapshot. The engine may have restarted with another
  * size; then a few first tokens that contradict the old one are enough. */
 #define RECALLED_OCTAVES	0.25
@@ -375,16 +403,19 @@ static double octaves_at(unsigned i)
 	return (i + 0.5) / 8;
 }
 
-/* Return how unlikely size <i> is. */
+/* Return how unlikely size <i> is: normal, but above one deviation each more costs the same. With a
+ * normal distribution a cache four times the guess, which evicts nothing, is soon taken for the
+ * least size that explains all hits, because the next larger one is so much less likely. */
 static double unlikely(const struct prior *p, unsigned i)
 {
 	double off = (octaves_at(i) - p->centre) / p->width;
 
-	return off * off / 2 / STRENGTH;
+	return (off > 1 ? off - 0.5 : off * off / 2) / STRENGTH;
 }
 
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
- * was evicted, all large sizes explain the same; then they are far apart and the result is 0. */
+ * was evicted, all large sizes explain the same; then they are far apart, and the result is 0
+ * unless even the small ones of them are far above the guess. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	const struct prior prior = prior_of(c, guess);
@@ -407,7 +438,8 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 		square += w * x * x;
 	}
 	mean /= sum;
-	if (square / sum - mean * mean > SURE_OCTAVES * SURE_OCTAVES)
+	if (square / sum - mean * mean > SURE_OCTAVES * SURE_OCTAVES &&
+	    mean < prior.centre + LARGE_OCTAVES)
 		return 0;
 	return (uint64_t)(CAPACITY_LEAST * exp2(mean));
 }
