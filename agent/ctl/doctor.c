@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "agent/ctl/ctl.h"
+#include "agent/ctl/doctor.h"
 #include "agent/ctl/load.h"
 #include "agent/ctl/read.h"
-#include "agent/doctor/doctor.h"
 
-#define FILES_MAX	64
+#define FILES_MAX	DOCTOR_FILES
 #define POOLS_MAX	4096
 
 struct opened {
@@ -23,8 +23,13 @@ struct opened {
 static int doctor_usage(FILE *to, int status)
 {
 	fprintf(to, "usage: kvroutectl doctor -c HAPROXY.CFG [-c FILE]... [-f KVROUTE.YAML] "
-	    "[--haproxy-version X.Y]\n\n"
+	    "[--haproxy-version X.Y]\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --write [--pool NAME]... "
+	    "[--frontend NAME]... [--spoe FILE]\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... --remove\n\n"
 	    "Find what is wrong in how a configuration of HAProxy attaches kvroute. It changes nothing.\n"
+	    "--write prints the diff that attaches kvroute, --remove the one that takes it out again,\n"
+	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths.\n\n"
 	    "Exits with 0 if all is well, 1 if something is wrong, 2 if a file of -c or -f cannot be "
 	    "read.\n");
 	return status;
@@ -73,6 +78,7 @@ static void take_agent(struct doctor_agent *a, struct conf *c, const char **pool
 			pools[n++] = c->route.pools[i].name;
 	}
 	a->pools = pools;
+	a->feed_token = c->loop.feed_token_file[0] != '\0';
 	a->stats_feed = c->loop.stats[0][0] != '\0';
 	a->max_frame_size = c->loop.spop_conn.max_frame_size;
 }
@@ -90,26 +96,26 @@ static int print_findings(struct doctor *d)
 	return doctor_status(d);
 }
 
-static int examine(const struct doctor_opts *o, struct opened *opened, char *const *paths,
-		   unsigned n)
+static int examine(const struct doctor_opts *o, struct opened *opened,
+		   const struct doctor_args *a, const struct doctor_names *names)
 {
 	struct doctor *d = doctor_new(o);
 	const char *why;
 	struct span text;
 	int status = 2;
 
-	for (unsigned i = 0; d != NULL && i < n; i++) {
-		if (open_file(opened, paths[i], &text, &why) < 0) {
-			fprintf(stderr, "kvroutectl doctor: %s: %s\n", paths[i], why);
+	for (unsigned i = 0; d != NULL && i < a->n; i++) {
+		if (open_file(opened, a->paths[i], &text, &why) < 0) {
+			fprintf(stderr, "kvroutectl doctor: %s: %s\n", a->paths[i], why);
 			doctor_free(d);
 			return 2;
 		}
-		doctor_file(d, paths[i], text);
+		doctor_file(d, a->paths[i], text);
 	}
 	if (d == NULL || doctor_check(d) < 0)
 		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
 	else
-		status = print_findings(d);
+		status = a->write || a->remove ? doctor_write(d, a, names) : print_findings(d);
 	doctor_free(d);
 	return status;
 }
@@ -122,44 +128,95 @@ static int read_version(const char *s)
 	    patch >= 0 ? DOCTOR_VERSION(major, minor, patch) : -1;
 }
 
-int ctl_doctor(int argc, char **argv)
+static int run(struct doctor_args *a)
 {
-	static const struct option longs[] = {
-		{ "haproxy-version", required_argument, NULL, 'v' }, { "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
+	const char *pools[POOLS_MAX + 1] = { NULL }, *why;
 	struct opened opened = { .n = 0 };
+	struct doctor_names names;
 	struct doctor_opts o;
 	struct conf conf;
-	const char *pools[POOLS_MAX + 1] = { NULL };
-	char *paths[FILES_MAX];
-	const char *yaml = NULL;
-	unsigned n = 0;
-	int c, status;
+	int status;
 
 	doctor_defaults(&o);
-	while ((c = getopt_long(argc, argv, "c:f:h", longs, NULL)) != -1) {
-		if (c == 'c' && n < FILES_MAX)
-			paths[n++] = optarg;
-		else if (c == 'f')
-			yaml = optarg;
-		else if (c == 'h')
-			return doctor_usage(stdout, 0);
-		else if (c != 'v' || (o.version = read_version(optarg)) < 0)
-			return doctor_usage(stderr, CTL_USAGE);
-	}
-	if (n == 0 || optind < argc)
-		return doctor_usage(stderr, CTL_USAGE);
-	if (ctl_load_conf(&conf, yaml) < 0)
+	if (a->version > 0)
+		o.version = a->version;
+	if ((a->write || a->remove) && doctor_choose_names(a, &names, &why) < 0) {
+		fprintf(stderr, "kvroutectl doctor: %s\n", why);
 		return 2;
-	if (yaml != NULL)
+	}
+	if (ctl_load_conf(&conf, a->yaml) < 0)
+		return 2;
+	if (a->yaml != NULL)
 		take_agent(&o.agent, &conf, pools);
 	o.env = (const char *const *)environ;
 	o.open = open_file;
 	o.arg = &opened;
-	status = examine(&o, &opened, paths, n);
+	status = examine(&o, &opened, a, &names);
 	for (unsigned i = 0; i < opened.n; i++)
 		buf_free(&opened.text[i]);
 	conf_free(&conf);
+	return status;
+}
+
+static bool take_name(const char **to, unsigned *n, const char *name)
+{
+	if (*n == DOCTOR_NAMES)
+		return false;
+	to[(*n)++] = name;
+	return true;
+}
+
+/* Take an option. Returns false if it has no sense. */
+static bool take_option(struct doctor_args *a, int c, const char *value)
+{
+	const char *why;
+
+	switch (c) {
+	case 'c':
+		if (doctor_add_path(a, value, &why) == 0)
+			return true;
+		fprintf(stderr, "kvroutectl doctor: %s: %s\n", value, why);
+		return false;
+	case 'f':
+		a->yaml = value;
+		return true;
+	case 'v':
+		return (a->version = read_version(value)) > 0;
+	case 'w':
+		return a->write = true;
+	case 'r':
+		return a->remove = true;
+	case 'p':
+		return take_name(a->pools, &a->n_pools, value);
+	case 'F':
+		return take_name(a->frontends, &a->n_frontends, value);
+	case 's':
+		a->spoe = value;
+		return *value != '\0';
+	default:
+		return false;
+	}
+}
+
+int ctl_doctor(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "haproxy-version", required_argument, NULL, 'v' }, { "write", no_argument, NULL, 'w' },
+		{ "remove", no_argument, NULL, 'r' }, { "pool", required_argument, NULL, 'p' },
+		{ "frontend", required_argument, NULL, 'F' }, { "spoe", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+	};
+	struct doctor_args a = { .n = 0 };
+	bool good = true, help = false;
+	int c, status;
+
+	while (good && !help && (c = getopt_long(argc, argv, "c:f:h", longs, NULL)) != -1) {
+		help = c == 'h';
+		good = help || take_option(&a, c, optarg);
+	}
+	good = good && a.n > 0 && optind == argc && !(a.write && a.remove);
+	status = help ? doctor_usage(stdout, 0) : good ? run(&a) : doctor_usage(stderr, CTL_USAGE);
+	for (unsigned i = 0; i < a.n; i++)
+		free(a.paths[i]);
 	return status;
 }

@@ -40,8 +40,10 @@ void doctor_free(struct doctor *d)
 {
 	if (d == NULL)
 		return;
-	for (size_t i = 0; i < d->sections.n; i++)
+	for (size_t i = 0; i < d->sections.n; i++) {
 		vec_free(&d->sections.p[i].lines);
+		vec_free(&d->sections.p[i].leads);
+	}
 	for (size_t i = 0; i < d->attached.n; i++)
 		dr_spoe_free(&d->attached.p[i].spoe);
 	vec_free(&d->files);

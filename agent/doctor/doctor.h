@@ -23,6 +23,7 @@ struct doctor_agent {
 	const char *spop[DOCTOR_ADDRS], *feed[DOCTOR_ADDRS], *udp[DOCTOR_ADDRS],
 	    *metrics[DOCTOR_ADDRS];	/* "127.0.0.1:9400", "unix@/path"; NULL ends a list */
 	uint64_t max_frame_size;
+	bool feed_token;		/* log lines must carry a token */
 	bool stats_feed;		/* it reads HAProxy's stats socket, so load may be missing */
 	const char *const *pools;	/* names under "pools" other than "*"; NULL ends; may be NULL */
 };

@@ -68,6 +68,9 @@ struct dr_section {
 	struct dr_line at;		/* its opening line */
 	dr_lines lines;			/* the active ones */
 	int base;			/* index of its defaults section; -1: none */
+	bool routed;			/* the rest is found: dr_lead() */
+	VEC(unsigned) leads;		/* sections that a frontend leads to */
+	struct dr_line may_lead;	/* a rule that may lead to any; n 0: none */
 };
 
 struct dr_file {
@@ -126,6 +129,9 @@ const struct spoe_part *dr_spoe_message(const struct spoe *s, const char *name);
 const char *dr_spoe_arg(const struct spoe_part *m, const char *name, const struct dr_line **at);
 const struct dr_line *dr_part_line(const struct spoe_part *p, const char *w0, const char *w1);
 
+/* Tell if <word> begins a section. */
+bool dr_opens_section(struct span word);
+
 /* ---- questions ----------------------------------------------------------------------------- */
 
 static inline bool dr_is(const char *a, const char *b)
@@ -176,7 +182,11 @@ const char *dr_join(struct doctor *d, const struct dr_line *l, unsigned from);
 const struct dr_section *dr_named(const struct doctor *d, unsigned kinds, const char *name);
 #define DR_BACKS	(1u << DR_BACKEND | 1u << DR_LISTEN)
 
-/* Tell if requests of frontend <f> may go to backend <b>. */
+/* Tell if requests of frontend <f> go to backend <b>; a listen section leads to itself. */
+enum dr_lead { DR_LEADS_NOT, DR_MAY_LEAD, DR_LEADS };
+enum dr_lead dr_lead(const struct doctor *d, const struct dr_section *f,
+		     const struct dr_section *b);
+/* Tell if they go there, or may. */
 bool dr_leads(const struct doctor *d, const struct dr_section *f, const struct dr_section *b);
 
 /* Return a time like "10s", "5m" or "300" in ms; -1: it is none. */

@@ -18,6 +18,15 @@ static const struct {
 
 #define N_OPENINGS	(sizeof(openings) / sizeof(openings[0]))
 
+bool dr_opens_section(struct span word)
+{
+	for (size_t i = 0; i < N_OPENINGS; i++) {
+		if (span_eq(word, span_str(openings[i].word)))
+			return true;
+	}
+	return false;
+}
+
 static int find_defaults(const struct doctor *d, const char *name)
 {
 	for (size_t i = d->sections.n; i-- > 0;) {
@@ -161,20 +170,4 @@ const struct dr_section *dr_named(const struct doctor *d, unsigned kinds, const 
 			return s;
 	}
 	return NULL;
-}
-
-bool dr_leads(const struct doctor *d, const struct dr_section *f, const struct dr_section *b)
-{
-	const struct dr_line *l;
-	bool leads = f == b;
-	dr_lines uses = { 0 };
-
-	if (!dr_is_front(f))
-		return false;
-	dr_collect(d, f, "use_backend", &uses);
-	for (size_t i = 0; i < uses.n; i++)
-		leads = leads || dr_is(uses.p[i].w[1], b->name) || dr_has(uses.p[i].w[1], "%[");
-	vec_free(&uses);
-	l = dr_find(d, f, "default_backend", NULL);
-	return leads || (l != NULL && dr_is(l->w[1], b->name));
 }

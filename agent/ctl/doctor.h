@@ -1,0 +1,37 @@
+/* doctor.h - parts of "kvroutectl doctor". */
+#ifndef KVROUTE_CTL_DOCTOR_H
+#define KVROUTE_CTL_DOCTOR_H
+
+#include "agent/doctor/attach.h"
+
+#define DOCTOR_FILES	256	/* of HAProxy's configuration, and files that it names */
+#define DOCTOR_NAMES	1024	/* of --pool, and of --frontend */
+
+struct doctor_args {
+	char *paths[DOCTOR_FILES];		/* -c, directories replaced by their files; from malloc() */
+	unsigned n;
+	const char *yaml;			/* -f; NULL: none */
+	int version;				/* --haproxy-version; 0: none */
+	const char *haproxy;			/* --haproxy; NULL: of PATH; "": none */
+	bool write, remove;
+	const char *pools[DOCTOR_NAMES + 1], *frontends[DOCTOR_NAMES + 1];	/* NULL ends */
+	unsigned n_pools, n_frontends;
+	const char *spoe;			/* --spoe; NULL: beside the first file */
+};
+
+/* Add the file <path>, or the files *.cfg of the directory <path> in HAProxy's order. Returns 0, or
+ * -1 with a sentence in <why>. */
+int doctor_add_path(struct doctor_args *a, const char *path, const char **why);
+
+/* Names of files in the diff: under the working folder if all of -c are, else absolute. */
+struct doctor_names {
+	char root[4096], spoe[4096 + 64];
+};
+
+/* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in <why>. */
+int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why);
+
+/* Print the diff to standard output and what to know to standard error. Returns the exit status. */
+int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doctor_names *n);
+
+#endif

@@ -1,0 +1,255 @@
+/* attach.c - the whole diff: choose pools and frontends, judge, edit; or the removal of all that. */
+#include "agent/base/mem.h"
+#include "agent/doctor/attach_in.h"
+
+#define SPOE_BEGIN	"# Written by \"kvroutectl doctor --write\"; \"--remove\" deletes it. " DOCTOR_MARK
+
+/* ---- what is said -------------------------------------------------------------------------- */
+
+static void say(struct dr_plan *p, const struct dr_line *at, const char *fmt, va_list ap)
+{
+	if (at != NULL)
+		buf_str(p->said, dr_printf(&p->d->mem, "%s:%u: ", at->file, at->no));
+	buf_str(p->said, dr_vprintf(&p->d->mem, fmt, ap));
+	buf_str(p->said, "\n");
+}
+
+void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(p, at, fmt, ap);
+	va_end(ap);
+	p->refused = true;
+}
+
+void dr_note(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(p, at, fmt, ap);
+	va_end(ap);
+}
+
+unsigned dr_file_of(const struct doctor *d, const char *path)
+{
+	for (unsigned i = 0; i < d->files.n; i++) {
+		if (dr_is(d->files.p[i].path, path))
+			return i;
+	}
+	return 0;
+}
+
+bool dr_option(const struct doctor *d, const struct dr_section *s, const char *name)
+{
+	return dr_find(d, s, "option", name) != NULL;
+}
+
+/* ---- attach -------------------------------------------------------------------------------- */
+
+static bool read_all(struct dr_plan *p)
+{
+	struct doctor *d = p->d;
+
+	for (size_t i = 0; i < d->files.n; i++) {
+		dr_raws raws = { 0 };
+
+		if (dr_raw_read(d->files.p[i].text, &raws) < 0 || vec_push(&p->raws, raws) < 0) {
+			vec_free(&raws);
+			d->mem.nomem = true;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Edits of one place keep their order: an insertion sort is stable, and there are few. */
+static void sort_edits(dr_edits *e)
+{
+	for (size_t i = 1; i < e->n; i++) {
+		struct dr_edit moved = e->p[i];
+		size_t k = i;
+
+		for (; k > 0 && (e->p[k - 1].file != moved.file ? e->p[k - 1].file > moved.file :
+		    e->p[k - 1].after > moved.after); k--)
+			e->p[k] = e->p[k - 1];
+		e->p[k] = moved;
+	}
+}
+
+static void put_diff(struct dr_plan *p, struct buf *diff)
+{
+	struct doctor *d = p->d;
+	size_t from = 0, to;
+	struct buf spoe = { 0 };
+
+	sort_edits(&p->edits);
+	for (unsigned i = 0; i < d->files.n; i++, from = to) {
+		for (to = from; to < p->edits.n && p->edits.p[to].file == i; to++)
+			continue;
+		dr_diff_file(d, diff, dr_diff_name(d, p->o->root, d->files.p[i].path),
+		    d->files.p[i].text, p->edits.p + from, to - from, false);
+	}
+	buf_str(&spoe, SPOE_BEGIN "\n");
+	dr_plan_spoe(p, &spoe);
+	d->mem.nomem = d->mem.nomem || spoe.failed;
+	if (!spoe.failed)
+		dr_diff_whole(diff, dr_diff_name(d, p->o->root, p->o->spoe), span_of(spoe.p, spoe.n), true);
+	buf_free(&spoe);
+}
+
+/* Refuse names that a diff cannot carry, and a file that exists. */
+static void check_names(struct dr_plan *p)
+{
+	struct doctor *d = p->d;
+	struct span text;
+	const char *why;
+
+	for (size_t i = 0; i < d->files.n; i++) {
+		if (dr_diff_name(d, p->o->root, d->files.p[i].path) == NULL)
+			dr_refuse(p, NULL, "%s: a diff cannot name this file: give absolute paths",
+			    d->files.p[i].path);
+	}
+	if (p->o->spoe == NULL)
+		return;
+	if (dr_diff_name(d, p->o->root, p->o->spoe) == NULL)
+		dr_refuse(p, NULL, "%s: a diff cannot name this file: give absolute paths", p->o->spoe);
+	else if (d->o.open != NULL && d->o.open(d->o.arg, p->o->spoe, &text, &why) == 0)
+		dr_refuse(p, NULL, "%s: this file exists: remove it, or name another with --spoe",
+		    p->o->spoe);
+}
+
+static void check_lines(struct dr_plan *p)
+{
+	struct doctor *d = p->d;
+
+	for (size_t i = 0; i < d->findings.n; i++) {
+		const struct doctor_finding *f = &d->findings.p[i];
+		struct dr_line at = { .file = f->file, .no = f->line };
+
+		if (f->severity == DOCTOR_UNREADABLE)
+			dr_refuse(p, &at, "%s: correct the line first", f->subject);
+	}
+	for (unsigned i = 0; i < p->raws.n; i++) {
+		struct span text = d->files.p[i].text;
+
+		if (text.n > 0 && memchr(text.p, '\0', text.n) != NULL)
+			dr_refuse(p, NULL, "%s: the file has a NUL byte", d->files.p[i].path);
+		if (text.n > 0 && text.p[text.n - 1] != '\n')
+			dr_refuse(p, NULL, "%s: the last line has no end, so HAProxy does not start: add a newline",
+			    d->files.p[i].path);
+		for (unsigned k = 0; k < p->raws.p[i].n; k++) {
+			struct dr_line at = { .file = d->files.p[i].path, .no = k + 1 };
+
+			if (!dr_marked(p->raws.p[i].p[k].text))
+				continue;
+			dr_refuse(p, &at, "a line ends with \"%s\" already: take kvroute out first, with "
+			    "--remove", DOCTOR_MARK);
+			return;
+		}
+	}
+}
+
+static void free_plan(struct dr_plan *p)
+{
+	for (size_t i = 0; i < p->raws.n; i++)
+		vec_free(&p->raws.p[i]);
+	vec_free(&p->raws);
+	vec_free(&p->pools);
+	vec_free(&p->fronts);
+	vec_free(&p->edits);
+	buf_free(&p->text);
+}
+
+int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
+		  struct buf *said)
+{
+	struct dr_plan p = { .d = d, .o = a, .said = said };
+	size_t before = diff->n;
+
+	if (read_all(&p)) {
+		check_names(&p);
+		check_lines(&p);
+		if (!p.refused)
+			dr_plan_choose(&p);
+		if (!p.refused)
+			dr_plan_judge(&p);
+		if (!p.refused && !d->mem.nomem) {
+			dr_plan_edit(&p);
+			put_diff(&p, diff);
+		}
+	}
+	free_plan(&p);
+	if (!p.refused && !d->mem.nomem && !diff->failed)
+		return 0;
+	diff->n = before;
+	return -1;
+}
+
+/* ---- detach -------------------------------------------------------------------------------- */
+
+static bool wrote(struct span text)
+{
+	static const char begin[] = SPOE_BEGIN "\n";
+
+	return text.n >= sizeof(begin) - 1 && memcmp(text.p, begin, sizeof(begin) - 1) == 0;
+}
+
+/* Tell if a filter that is not marked uses the file <path>, or if an earlier one did. */
+static bool file_stays(const struct dr_plan *p, const char *path, size_t before)
+{
+	for (size_t i = 0; i < p->d->attached.n; i++) {
+		const struct dr_attached *a = &p->d->attached.p[i];
+		const struct dr_raw *r =
+		    &p->raws.p[dr_file_of(p->d, a->filter.file)].p[a->filter.no - 1];
+
+		if (dr_is(a->path, path) && (i < before || !dr_marked(r->text)))
+			return true;
+	}
+	return false;
+}
+
+static void delete_spoe(struct dr_plan *p, struct buf *diff)
+{
+	struct doctor *d = p->d;
+	const char *why = NULL, *name;
+	struct span text;
+
+	for (size_t i = 0; i < d->attached.n; i++) {
+		const struct dr_attached *a = &d->attached.p[i];
+
+		if (file_stays(p, a->path, i) || d->o.open(d->o.arg, a->path, &text, &why) < 0 ||
+		    !wrote(text))
+			continue;
+		if ((name = dr_diff_name(d, p->o->root, a->path)) != NULL)
+			dr_diff_whole(diff, name, text, false);
+		else
+			dr_note(p, &a->filter, "delete %s by hand: the diff cannot name it", a->path);
+	}
+}
+
+int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
+		  struct buf *said)
+{
+	struct dr_plan p = { .d = d, .o = a, .said = said };
+	size_t before = diff->n;
+	unsigned changed = 0;
+
+	if (read_all(&p))
+		check_names(&p);
+	for (unsigned i = 0; i < p.raws.n && !p.refused; i++)
+		changed += dr_diff_file(d, diff, dr_diff_name(d, a->root, d->files.p[i].path),
+		    d->files.p[i].text, NULL, 0, true);
+	if (!p.refused && changed > 0)
+		delete_spoe(&p, diff);
+	if (!p.refused && changed == 0)
+		dr_refuse(&p, NULL, "no line ends with \"%s\": --write did not attach this configuration; "
+		    "remove the lines of haproxy-conf/README.md by hand", DOCTOR_MARK);
+	free_plan(&p);
+	if (!p.refused && !d->mem.nomem && !diff->failed)
+		return 0;
+	diff->n = before;
+	return -1;
+}

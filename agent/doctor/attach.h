@@ -1,0 +1,35 @@
+/* attach.h - the unified diff that attaches kvroute to a configuration of HAProxy, and the one that
+ * takes it out again.
+ *
+ *   haproxy.cfg --> doctor_attach() --> diff --patch--> haproxy.cfg with added lines, kvroute.spoe
+ *   haproxy.cfg with added lines --> doctor_detach() --> diff --patch--> haproxy.cfg as it was
+ *
+ * A diff only adds whole lines. Each ends with DOCTOR_MARK, by which doctor_detach() finds them, so
+ * that the file is the same again, to the byte, whatever was edited elsewhere in the meantime. */
+#ifndef KVROUTE_DOCTOR_ATTACH_H
+#define KVROUTE_DOCTOR_ATTACH_H
+
+#include "agent/doctor/doctor.h"
+
+#define DOCTOR_MARK	"# kvroute"
+
+struct doctor_attach {
+	const char *const *pools;	/* backends of engines; NULL ends. NULL: the only candidate */
+	const char *const *frontends;	/* that lead to them; NULL ends. NULL: found in the rules */
+	const char *spoe;		/* absolute path of the SPOE file to create */
+	const char *root;		/* folder of the diff's names: "" for "/"; absolute, no "/" at its end */
+};
+
+/* Append the diff to <diff>, for "patch -p1" in <root>. <d> has all files and was checked. Returns
+ * 0; or -1 if the configuration leaves a question open or is attached already: then <diff> is as it
+ * was. Each line of <said> is a sentence: what the operator should know (0), or why not and what to
+ * write by hand (-1). */
+int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
+		  struct buf *said);
+
+/* The same for the removal of all marked lines. A file of the filter is deleted if doctor_attach()
+ * wrote it. Only <root> of <a> is used. */
+int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
+		  struct buf *said);
+
+#endif

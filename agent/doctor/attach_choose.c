@@ -1,0 +1,332 @@
+/* attach_choose.c - the backends of engines, the frontends that lead to them, and what keeps them
+ * from being attached by a diff. */
+#include <ctype.h>
+
+#include "agent/doctor/attach_in.h"
+
+#define SERVERS_PRACTICAL	64
+#define CANDIDATES_TOLD		20u
+
+static bool is_http(const struct doctor *d, const struct dr_section *s)
+{
+	const struct dr_line *mode = dr_find(d, s, "mode", NULL);
+
+	return mode != NULL && dr_is(mode->w[1], "http");
+}
+
+static size_t count_servers(struct dr_plan *p, const struct dr_section *s)
+{
+	dr_servers servers = { 0 };
+	size_t n;
+
+	dr_servers_of(p->d, s, &servers);
+	n = servers.n;
+	vec_free(&servers);
+	return n;
+}
+
+static void choose(struct dr_plan *p, bool pool, const struct dr_section *s)
+{
+	unsigned at = (unsigned)(s - p->d->sections.p);
+
+	if ((pool ? vec_push(&p->pools, at) : vec_push(&p->fronts, at)) < 0)
+		p->d->mem.nomem = true;
+}
+
+static bool reached(const struct doctor *d, const struct dr_section *b)
+{
+	for (size_t i = 0; i < d->sections.n; i++) {
+		if (dr_leads(d, &d->sections.p[i], b))
+			return true;
+	}
+	return false;
+}
+
+/* ---- pools --------------------------------------------------------------------------------- */
+
+static bool is_candidate(struct dr_plan *p, const struct dr_section *s)
+{
+	return dr_is_back(s) && is_http(p->d, s) && count_servers(p, s) > 0 && reached(p->d, s);
+}
+
+static void name_candidates(struct dr_plan *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->d->sections.n && n < CANDIDATES_TOLD; i++) {
+		const struct dr_section *s = &p->d->sections.p[i];
+
+		if (is_candidate(p, s) && ++n > 0)
+			dr_refuse(p, &s->at, "if the servers of %s are engines, add: --pool %s", s->name, s->name);
+	}
+}
+
+static void choose_only(struct dr_plan *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->d->sections.n; i++) {
+		if (is_candidate(p, &p->d->sections.p[i]) && ++n == 1)
+			choose(p, true, &p->d->sections.p[i]);
+	}
+	if (n == 0)
+		dr_refuse(p, NULL, "no backend with mode http has servers and is reached from a frontend, so "
+		    "there is nothing to attach");
+	if (n <= 1)
+		return;
+	dr_refuse(p, NULL, "%u backends have servers, and not all of them may have engines:", n);
+	name_candidates(p);
+}
+
+static void choose_named(struct dr_plan *p, const char *name)
+{
+	const struct dr_section *s = dr_named(p->d, DR_BACKS, name);
+
+	if (s == NULL)
+		dr_refuse(p, NULL, "--pool %s: there is no such backend", name);
+	else if (!is_http(p->d, s))
+		dr_refuse(p, &s->at, "--pool %s: write mode http, because kvroute reads requests of HTTP",
+		    name);
+	else if (count_servers(p, s) == 0)
+		dr_refuse(p, &s->at, "--pool %s: it has no server lines", name);
+	else
+		choose(p, true, s);
+	if (s == NULL || p->refused)
+		return;
+	for (size_t i = 0; i + 1 < p->pools.n; i++) {
+		if (&p->d->sections.p[p->pools.p[i]] == s)
+			p->pools.n--;
+	}
+}
+
+/* ---- frontends ----------------------------------------------------------------------------- */
+
+static bool leads_to_pool(struct dr_plan *p, const struct dr_section *f, enum dr_lead at_least)
+{
+	for (size_t i = 0; i < p->pools.n; i++) {
+		if (dr_lead(p->d, f, &p->d->sections.p[p->pools.p[i]]) >= at_least)
+			return true;
+	}
+	return false;
+}
+
+static bool is_named(const char *const *list, const char *name)
+{
+	for (; list != NULL && *list != NULL; list++) {
+		if (dr_is(*list, name))
+			return true;
+	}
+	return false;
+}
+
+static void choose_front(struct dr_plan *p, const struct dr_section *f)
+{
+	if (!dr_is_front(f) || !leads_to_pool(p, f, DR_MAY_LEAD))
+		return;
+	if (!is_http(p->d, f) && leads_to_pool(p, f, DR_LEADS))
+		dr_refuse(p, &f->at, "%s leads to a pool, but not in mode http: write mode http, or lead its "
+		    "requests through a frontend with mode http", f->name);
+	if (!is_http(p->d, f))
+		return;
+	if (p->o->frontends != NULL ? is_named(p->o->frontends, f->name) :
+	    leads_to_pool(p, f, DR_LEADS))
+		choose(p, false, f);
+	else if (p->o->frontends == NULL)
+		dr_refuse(p, &f->may_lead, "%s chooses its backend at run time by %s, so it may or may not lead "
+		    "to a pool: name all frontends that do: --frontend %s", f->name, f->may_lead.w[1], f->name);
+}
+
+static void check_named(struct dr_plan *p, const char *name)
+{
+	const struct dr_section *s = dr_named(p->d, 1u << DR_FRONTEND | 1u << DR_LISTEN, name);
+
+	if (s == NULL)
+		dr_refuse(p, NULL, "--frontend %s: there is no such frontend", name);
+	else if (!leads_to_pool(p, s, DR_MAY_LEAD))
+		dr_refuse(p, &s->at, "--frontend %s: none of its rules leads to a pool", name);
+}
+
+static void check_reached(struct dr_plan *p)
+{
+	for (size_t i = 0; i < p->pools.n; i++) {
+		const struct dr_section *s = &p->d->sections.p[p->pools.p[i]];
+		bool found = false;
+
+		for (size_t k = 0; k < p->fronts.n; k++)
+			found = found || dr_leads(p->d, &p->d->sections.p[p->fronts.p[k]], s);
+		if (!found && !p->refused)
+			dr_refuse(p, &s->at, "no frontend leads to %s", s->name);
+	}
+}
+
+void dr_plan_choose(struct dr_plan *p)
+{
+	const char *const *names = p->o->pools;
+
+	if (names == NULL || *names == NULL)
+		choose_only(p);
+	for (; names != NULL && *names != NULL; names++)
+		choose_named(p, *names);
+	if (p->refused)
+		return;
+	for (names = p->o->frontends; names != NULL && *names != NULL; names++)
+		check_named(p, *names);
+	for (size_t i = 0; i < p->d->sections.n; i++)
+		choose_front(p, &p->d->sections.p[i]);
+	check_reached(p);
+}
+
+/* ---- judgement ----------------------------------------------------------------------------- */
+
+static const char *const variables[] = {
+	"txn.api", "txn.load", "txn.pool", "txn.session", "txn.ptok", "txn.gtok", "txn.kvroute",
+};
+
+static const struct {
+	enum dr_kind kind;
+	const char *name;
+} sections[] = {
+	{ DR_BACKEND, "spoe_agent" }, { DR_DEFAULTS, "kvroute-agent" }, { DR_RING, "kvroute-feed" },
+};
+
+static bool ends_name(char c)
+{
+	return !isalnum((unsigned char)c) && c != '_';
+}
+
+static const char *used_variable(struct span line)
+{
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		size_t n = strlen(variables[i]);
+		const char *at = line.n > 0 ? memmem(line.p, line.n, variables[i], n) : NULL;
+
+		if (at != NULL && (at + n == line.p + line.n || ends_name(at[n])))
+			return variables[i];
+	}
+	return NULL;
+}
+
+/* Names that the added lines use must be free. */
+static void judge_names(struct dr_plan *p)
+{
+	const struct doctor *d = p->d;
+	const char *name;
+
+	for (unsigned i = 0; i < p->raws.n; i++) {
+		for (unsigned k = 0; k < p->raws.p[i].n; k++) {
+			struct dr_line at = { .file = d->files.p[i].path, .no = k + 1 };
+
+			if (p->raws.p[i].p[k].word.n > 0 && !p->refused &&
+			    (name = used_variable(p->raws.p[i].p[k].text)) != NULL)
+				dr_refuse(p, &at, "the variable %s is in use: rename it here, because the added lines "
+				    "set it, or attach by hand with another name", name);
+		}
+	}
+	for (size_t i = 0; i < d->sections.n; i++) {
+		for (size_t k = 0; k < sizeof(sections) / sizeof(sections[0]); k++) {
+			if (d->sections.p[i].kind == sections[k].kind &&
+			    dr_is(d->sections.p[i].name, sections[k].name))
+				dr_refuse(p, &d->sections.p[i].at, "the name %s is taken: rename the section, or remove "
+				    "it if it belongs to kvroute", sections[k].name);
+		}
+	}
+}
+
+static bool plain_name(const char *s)
+{
+	for (; *s != '\0'; s++) {
+		if (!isalnum((unsigned char)*s) && strchr("-_.:", *s) == NULL)
+			return false;
+	}
+	return true;
+}
+
+static void judge_pool(struct dr_plan *p, const struct dr_section *s)
+{
+	dr_servers servers = { 0 };
+	const struct dr_line *l;
+
+	dr_servers_of(p->d, s, &servers);
+	for (size_t i = 0; i < servers.n; i++) {
+		if (!plain_name(servers.p[i].name) || !plain_name(s->name))
+			dr_refuse(p, servers.p[i].line, "a name has characters that HAProxy does not take");
+	}
+	if (servers.n > SERVERS_PRACTICAL && !p->d->o.agent.stats_feed)
+		dr_refuse(p, &s->at, "%s has %zu servers, too many for a line that reports each: write "
+		    "stats_feed: {sockets: [\"unix@/run/haproxy/admin.sock\"]} into the agent's configuration "
+		    "and name it with -f", s->name, servers.n);
+	vec_free(&servers);
+	if ((l = dr_find(p->d, s, "option", "persist")) != NULL)
+		dr_note(p, l, "option persist keeps requests on servers that are down: delete it");
+}
+
+static void note_rewrites(struct dr_plan *p, const struct dr_section *s)
+{
+	static const char *const words[] = { "set-path", "replace-path", "set-uri", "replace-uri",
+		"set-pathq", "replace-pathq", "normalize-uri" };
+	dr_lines rules = { 0 };
+
+	dr_collect(p->d, s, "http-request", &rules);
+	for (size_t i = 0; i < rules.n; i++) {
+		for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+			if (dr_starts(rules.p[i].w[1], words[k]))
+				dr_note(p, &rules.p[i], "this rule changes the path: requests are routed if the path "
+				    "after it is one of those in haproxy-conf/api-paths.lst");
+		}
+	}
+	vec_free(&rules);
+}
+
+static bool from_client(const char *expr)
+{
+	return dr_has(expr, "hdr(") || dr_has(expr, "cook(") || dr_has(expr, "url_param(") ||
+	    dr_has(expr, "urlp(");
+}
+
+static void judge_front(struct dr_plan *p, const struct dr_section *f)
+{
+	struct doctor *d = p->d;
+	const struct dr_line *l;
+	dr_lines logs = { 0 };
+
+	if ((l = dr_find(d, f, "unique-id-format", NULL)) != NULL && from_client(dr_join(d, l, 1)))
+		dr_refuse(p, l, "a client can choose this unique-id: write unique-id-format %%[uuid()]");
+	if ((l = dr_find(d, f, "option", "dontlog-normal")) != NULL)
+		dr_refuse(p, l, "the agent learns from the log how requests ended: delete option "
+		    "dontlog-normal, or set a log level for your own target");
+	if ((l = dr_find(d, f, "log-format-sd", NULL)) != NULL)
+		dr_refuse(p, l, "kvroute needs log-format-sd in %s for itself: move what it logs into "
+		    "log-format", f->name);
+	dr_collect(d, f, "log", &logs);
+	for (size_t i = 0; i < d->sections.n; i++) {
+		if (d->sections.p[i].kind == DR_GLOBAL)
+			dr_collect(d, &d->sections.p[i], "log", &logs);
+	}
+	for (size_t i = 0; i < logs.n; i++) {
+		if (dr_word(&logs.p[i], "rfc5424", 1) > 0)
+			dr_note(p, &logs.p[i], "this target has format rfc5424, so its lines from %s get the agent's "
+			    "JSON as structured data", f->name);
+	}
+	if (logs.n > 0 && dr_find(d, f, "log-format", NULL) == NULL && !dr_option(d, f, "httplog") &&
+	    !dr_option(d, f, "httpslog") && !dr_option(d, f, "tcplog"))
+		dr_note(p, &f->at, "%s has no log format, so its own log lines change to option httplog",
+		    f->name);
+	vec_free(&logs);
+	note_rewrites(p, f);
+}
+
+void dr_plan_judge(struct dr_plan *p)
+{
+	const struct doctor_agent *a = &p->d->o.agent;
+
+	judge_names(p);
+	if (a->spop[0] == NULL || (a->feed[0] == NULL && a->udp[0] == NULL))
+		dr_refuse(p, NULL, "the agent's configuration has no address in spop.listen or in log_feed");
+	if (a->feed_token)
+		dr_refuse(p, NULL, "the agent wants a token in log lines (log_feed.token_file): attach by hand, "
+		    "as recipes/log-token.cfg does");
+	for (size_t i = 0; i < p->pools.n; i++)
+		judge_pool(p, &p->d->sections.p[p->pools.p[i]]);
+	for (size_t i = 0; i < p->fronts.n; i++)
+		judge_front(p, &p->d->sections.p[p->fronts.p[i]]);
+}

@@ -1,0 +1,92 @@
+/* attach_in.h - raw lines of a file, edits of them, and the plan of an attachment. */
+#ifndef KVROUTE_DOCTOR_ATTACH_IN_H
+#define KVROUTE_DOCTOR_ATTACH_IN_H
+
+#include "agent/doctor/attach.h"
+#include "agent/doctor/doctor_in.h"
+
+/* ---- raw lines: active or not -------------------------------------------------------------- */
+
+struct dr_raw {
+	struct span text;	/* without its "\n" */
+	struct span word;	/* the first one; empty: blank or comment */
+	unsigned depth;		/* nested .if around it; a directive is outside of its own */
+};
+
+typedef VEC(struct dr_raw) dr_raws;
+
+/* Split <text>, whose last line may lack its "\n". Returns 0, or -1 without memory. */
+int dr_raw_read(struct span text, dr_raws *to);
+
+/* The place of <s> in its file: lines <first> to <last>, counted from 1; first > last: none. */
+struct dr_extent {
+	unsigned first, last, depth;
+};
+
+struct dr_extent dr_extent_of(const dr_raws *raws, const struct dr_line *opening);
+
+/* Return the number of the line after which rules of <s> belong: after its last request rule that
+ * is in no .if, or after the .if around it; before its first line that selects. */
+unsigned dr_rules_end(const dr_raws *raws, struct dr_extent e);
+/* Return the number of the last line of the section that has words. */
+unsigned dr_section_end(const dr_raws *raws, struct dr_extent e);
+/* Return that of the last line beginning with <word> in no .if; 0: none. */
+unsigned dr_last_with(const dr_raws *raws, struct dr_extent e, const char *word);
+
+/* Tell if a line carries DOCTOR_MARK. */
+bool dr_marked(struct span line);
+
+/* ---- edits --------------------------------------------------------------------------------- */
+
+struct dr_edit {
+	unsigned file;		/* index in d->files */
+	unsigned after;		/* number of a line; 0: before the first */
+	const char *text;	/* whole lines */
+};
+
+typedef VEC(struct dr_edit) dr_edits;
+
+/* Append the hunks of one file. <adds>: its edits in ascending order of <after>. <marked>: delete
+ * each marked line. Returns false if nothing changes or there is no memory (d->mem.nomem). */
+bool dr_diff_file(struct doctor *d, struct buf *to, const char *name, struct span text,
+		  const struct dr_edit *adds, size_t n, bool marked);
+/* Append the diff that creates, or deletes, the file <name> with <text>. */
+void dr_diff_whole(struct buf *to, const char *name, struct span text, bool create);
+
+/* Return the name of <path> in a diff for <root>; NULL if it has none. */
+const char *dr_diff_name(struct doctor *d, const char *root, const char *path);
+
+/* ---- plan ---------------------------------------------------------------------------------- */
+
+struct dr_plan {
+	struct doctor *d;
+	const struct doctor_attach *o;
+	struct buf *said;
+	bool refused;
+	VEC(unsigned) pools, fronts;		/* indexes of sections */
+	VEC(dr_raws) raws;			/* of each file */
+	dr_edits edits;
+	struct buf text;			/* of the edit being written */
+	int64_t bufsize;			/* with the edits */
+};
+
+/* Add "FILE:LINE: sentence" to <said>; <at> may be NULL. */
+void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void dr_note(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Choose pools and frontends, and refuse what cannot be attached. */
+void dr_plan_choose(struct dr_plan *p);
+void dr_plan_judge(struct dr_plan *p);
+/* Write the edits, and the text of the SPOE file. */
+void dr_plan_edit(struct dr_plan *p);
+void dr_plan_spoe(struct dr_plan *p, struct buf *to);
+
+/* Return the index of the file of a line. */
+unsigned dr_file_of(const struct doctor *d, const char *path);
+
+/* Tell if <s> is in effect with "option NAME". */
+bool dr_option(const struct doctor *d, const struct dr_section *s, const char *name);
+
+#endif

@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""doctor_attach.py [-k WORD] - kvroutectl doctor --write and --remove.
+
+Configurations of tests/data/doctor/ are attached with patch(1): HAProxy 2.6, 3.0 and 3.2 accept
+them, the doctor finds nothing, and --remove gives each file back to the byte. What a diff cannot
+decide is refused with its place. A running HAProxy is attached and detached by reloads while its
+clients are served and its own log stays as it was.
+
+The last line is "N passed, N failed".
+"""
+import glob
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "promises"))
+
+import cases  # noqa: E402
+import fleet  # noqa: E402
+from fleet import BUILD, TOP, edited, wait_for  # noqa: E402
+from p17_haproxy_reload import reload as reload_haproxy  # noqa: E402
+
+DATA = os.path.join(TOP, "tests/data/doctor")
+VERSIONS = [v for v in ("2.6", "3.0", "3.2")
+            if os.access(os.path.join(TOP, "build/haproxy", v, "haproxy"), os.X_OK)]
+MARK = " # kvroute"
+FIXED = {"@MAIL@": "10125", "@MONITOR@": "10189", "@PORT@": "10180", "@TLSPORT@": "10143",
+         "@SYSLOG@": "10114", "@CLOSED@": "10109"}
+
+
+def haproxy(version):
+    return os.path.join(TOP, "build/haproxy", version, "haproxy")
+
+
+def run(argv, folder, text=None, env=None):
+    """Status, output and errors, with line ends as they are."""
+    got = subprocess.run(argv, cwd=folder, input=text.encode() if text else None,
+                         capture_output=True, timeout=120, env={**os.environ, **(env or {})})
+    return got.returncode, got.stdout.decode(), got.stderr.decode()
+
+
+def doctor(folder, *argv, env=None):
+    return run([os.path.join(BUILD, "kvroutectl"), "doctor", *argv], folder, env=env)
+
+
+def certificate(folder):
+    """A file for "crt", or None without openssl."""
+    if shutil.which("openssl") is None:
+        return None
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key", "-out", "cert",
+                    "-subj", "/CN=localhost", "-days", "2"], cwd=folder, check=True,
+                   capture_output=True)
+    path = os.path.join(folder, "site.pem")
+    with open(path, "w") as to:
+        for name in ("cert", "key"):
+            with open(os.path.join(folder, name)) as f:
+                to.write(f.read())
+    return path
+
+
+def filled(text, folder, words=None):
+    pem = certificate(folder) if "@PEM@" in text else None
+    if "@PEM@" in text and pem is None:
+        print("skipped: TLS in two-pools.cfg, there is no openssl to make a certificate")
+        text = re.sub(r"(?m)^.* crt @PEM@.*\n", "", text)
+    words = {**FIXED, "@PEM@": pem or "", "@PLACE@": folder,
+             "@SOCKET@": os.path.join(folder, "admin.sock"), **(words or {})}
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+class Site:
+    """A folder with files of HAProxy's configuration."""
+
+    def __init__(self, names, edit=None, env=None):
+        self.folder = tempfile.mkdtemp(prefix="kvroute-doctor-")
+        self.names, self.env = names, {"PLACE": self.folder, "PORT": "10180", **(env or {})}
+        for name in names:
+            with open(os.path.join(DATA, name), newline="") as f:
+                text = filled(f.read(), self.folder)
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            with open(os.path.join(self.folder, name), "w", newline="") as f:
+                f.write(edit(text) if edit else text)
+        with open(os.path.join(self.folder, "hosts.map"), "w") as f:
+            f.write("# host   backend\nexample.net engines\n")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        shutil.rmtree(self.folder)
+
+    def args(self):
+        return [w for name in self.names for w in ("-c", name)]
+
+    def texts(self):
+        out = {}
+        for path in glob.glob(self.folder + "/**", recursive=True):
+            if os.path.isfile(path):
+                with open(path, "rb") as f:
+                    out[os.path.relpath(path, self.folder)] = f.read()
+        return out
+
+    def diff(self, *more, args=None):
+        return doctor(self.folder, *(args or self.args()), *more, env=self.env)
+
+    def patch(self, diff, *more):
+        status, out, err = run(["patch", "-p1", "--no-backup-if-mismatch", *more], self.folder, diff)
+        cases.equal(status, 0, "patch: " + out + err)
+        assert "offset" not in out and "fuzz" not in out, out
+
+    def warnings(self, version):
+        """What haproxy -c says, without places; it must accept the files."""
+        files = [w for name in self.names for w in ("-f", name)]
+        status, out, err = run([haproxy(version), "-c", *files], self.folder, env=self.env)
+        cases.equal(status, 0, "haproxy -c, %s: %s" % (version, out + err))
+        return set(re.sub(r".*?(\[\S+:)\d+(\])", r"\1\2", line)
+                   for line in (out + err).splitlines() if "[WARNING]" in line)
+
+
+def round_trip(site, *more, args=None, root=None):
+    before = site.texts()
+    warned = {v: site.warnings(v) for v in VERSIONS}
+    status, diff, err = site.diff("--write", *more, args=args)
+    cases.equal(status, 0, err)
+    for line in diff.split("\n")[:-1]:
+        assert line[0] in " @+" or line.startswith("--- "), line
+    site.patch(diff, *(root or []))
+    for v in VERSIONS:
+        new = {w for w in site.warnings(v) if w not in warned[v]}
+        assert not new, "HAProxy %s warns: %s" % (v, new)
+        status, out, err = site.diff("--haproxy-version", v, args=args)
+        cases.equal((status, out), (0, "no fault found\n"), "doctor, HAProxy " + v)
+    attached = site.texts()
+    status, diff, err = site.diff("--remove", args=args)
+    cases.equal(status, 0, err)
+    site.patch(diff, *(root or []))
+    assert site.texts() == before, "the files differ"
+    return {name: text.decode() for name, text in attached.items()}
+
+
+# ---- round trips
+
+def case_two_pools():
+    with Site(["two-pools.cfg"]) as s:
+        text = round_trip(s, "--pool", "chat", "--pool", "code")["two-pools.cfg"]
+    code = text[text.index("backend code"):]
+    assert text.count("filter compression" + MARK) == 1 and "filter compression" in code
+    assert "set-var(txn.pool) str(code)" in code and "spare=b%[srv_is_up(spare)]" in text
+    assert text.index("deny_status 401") < text.index("set-var(txn.api)") < text.index("use_backend")
+
+
+def case_one_pool():
+    with Site(["two-pools.cfg"]) as s:
+        texts = round_trip(s, "--pool", "chat")
+    assert "pool=str(chat)" in texts["kvroute.spoe"]
+    assert "filter" not in texts["two-pools.cfg"].split("backend code")[1].split("backend")[0]
+
+
+def case_absolute_names():
+    with Site(["two-pools.cfg"]) as s:
+        path = os.path.join(s.folder, "two-pools.cfg")
+        round_trip(s, "--pool", "chat", args=["-c", path], root=["-d", "/"])
+
+
+def case_branches():
+    with Site(["branches.cfg"]) as s:
+        text = round_trip(s)["branches.cfg"]
+    front = text[text.index("frontend api"):text.index("backend nothing")]
+    assert front.index(".endif") < front.index("set-var(txn.api)") < front.index("use_backend %[")
+    assert "gpu1=%[srv_is_up(gpu1)]" in text and "wait-for-body time 20m at-least 1" in text
+    assert text.index("use-server gpu2 if") < text.index("use-server %[var(txn.kvroute.server)]")
+    assert "tune.bufsize 262144" + MARK in text
+    assert "kvroute" not in text[text.index("listen monitor"):text.index("ring kvroute-feed")]
+
+
+def case_directory():
+    with Site(["files/%s.cfg" % n for n in ("10-global", "20-defaults", "30-gateway",
+                                            "40-rest")]) as s:
+        texts = round_trip(s, "--spoe", "files/other.spoe", args=["-c", "files"])
+    assert "tune.bufsize" in texts["files/10-global.cfg"]
+    assert "kvroute" not in texts["files/20-defaults.cfg"]
+    gateway = texts["files/30-gateway.cfg"]
+    assert gateway.index(".endif\n    log ring@") < gateway.index("server one"), gateway
+    assert "option httplog" + MARK in gateway and "unique-id-format" not in gateway
+
+
+def case_odd_ends():
+    """Lines that end with a carriage return; no global section; comments at the end."""
+    for edit in (lambda t: t.replace("\n", "\r\n"), lambda t: t[t.index("defaults"):],
+                 lambda t: t + "\n\n  \n# the end\n"):
+        with Site(["two-pools.cfg"], edit) as s:
+            round_trip(s, "--pool", "code")
+
+
+def case_edited_between():
+    """Lines that the operator adds or changes stay, whatever kvroute's lines have become."""
+    with Site(["two-pools.cfg"]) as s:
+        before = s.texts()["two-pools.cfg"]
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        path = os.path.join(s.folder, "two-pools.cfg")
+        with open(path) as f:
+            text = f.read()
+        text = edited(text, "    balance leastconn\n", "    balance first\n", 1)
+        text = edited(text, "on-marked-down shutdown-sessions" + MARK, "rise 2" + MARK)
+        with open(path, "w") as f:
+            f.write(text)
+        s.patch(s.diff("--remove")[1])
+        cases.equal(s.texts()["two-pools.cfg"],
+                    before.replace(b"    balance leastconn\n", b"    balance first\n", 1))
+
+
+def case_agent_addresses():
+    with Site(["two-pools.cfg"]) as s:
+        with open(os.path.join(s.folder, "agent.yaml"), "w") as f:
+            f.write('spop: {listen: ["unix@/run/x.sock"]}\nlog_feed: {tcp: [], udp: '
+                    '["127.0.0.1:7401"]}\n')
+        text = round_trip(s, "--pool", "chat", args=["-c", "two-pools.cfg", "-f", "agent.yaml"])
+    text = text["two-pools.cfg"]
+    assert "server a1 unix@/run/x.sock check" in text and "log 127.0.0.1:7401 len" in text
+    assert "ring kvroute" not in text
+
+
+# ---- questions that stay open
+
+REFUSED = {
+    "several backends": (None, [], r"two-pools.cfg:\d+: .* add: --pool code"),
+    "no such pool": (None, ["--pool", "other"], r"--pool other: there is no such backend"),
+    "no servers": (None, ["--pool", "figures"], r"figures: it has no server lines"),
+    "dynamic": (lambda t: edited(t, "use_backend code if is_code", "use_backend %[req.hdr(x-to)]"),
+                ["--pool", "code"], r"cfg:\d+: public chooses .* --frontend public"),
+    "log-format-sd": (lambda t: edited(t, "    option httplog\n", "    option httplog\n"
+                                       "    log-format-sd '{}'\n"),
+                      ["--pool", "chat"], r"cfg:\d+: kvroute needs log-format-sd"),
+    "dontlog-normal": (lambda t: edited(t, "dontlognull", "dontlog-normal"), ["--pool", "chat"],
+                       r"cfg:\d+: the agent learns from the log"),
+    "unique-id": (lambda t: edited(t, "    option httplog\n", "    option httplog\n"
+                                   "    unique-id-format %[req.hdr(x-id)]\n"),
+                  ["--pool", "chat"], r"cfg:\d+: a client can choose this unique-id"),
+    "variable": (lambda t: edited(t, "    # only customers\n",
+                                  "    http-request set-var(txn.pool) str(x)\n"),
+                 ["--pool", "chat"], r"cfg:\d+: the variable txn.pool is in use"),
+    "name": (lambda t: t + "backend spoe_agent\n", ["--pool", "chat"],
+             r"cfg:\d+: the name spoe_agent is taken"),
+    "mark": (lambda t: edited(t, "    # only customers", "    # only customers # kvroute"),
+             ["--pool", "chat"], r"cfg:\d+: a line ends with"),
+    "unreadable": (lambda t: edited(t, "option httplog", "option 'httplog"), ["--pool", "chat"],
+                   r"cfg:\d+: a quote is not closed"),
+    "no last newline": (lambda t: t.rstrip("\n"), ["--pool", "chat"],
+                        r"cfg: the last line has no end"),
+    "many servers": (lambda t: edited(t, "    server spare", "    server-template x 70 127.0.0.1:1\n"
+                                      "    server spare"), ["--pool", "chat"],
+                     r"cfg:\d+: chat has 73 servers"),
+}
+
+
+def case_refused():
+    for name, (edit, more, sentence) in REFUSED.items():
+        with Site(["two-pools.cfg"], edit) as s:
+            before = s.texts()
+            status, out, err = s.diff("--write", *more)
+            cases.equal((status, out), (1, ""), name)
+            assert re.search(sentence, err), "%s: %s" % (name, err)
+            cases.equal(s.texts(), before, name)
+
+
+def case_refused_otherwise():
+    with Site(["two-pools.cfg"]) as s:
+        status, out, err = s.diff("--remove")
+        assert status == 1 and out == "" and "no line ends with" in err, err
+        with open(os.path.join(s.folder, "kvroute.spoe"), "w") as f:
+            f.write("mine\n")
+        status, out, err = s.diff("--write", "--pool", "chat")
+        assert status == 1 and "this file exists" in err, err
+        status, out, err = s.diff("--write", "--pool", "chat", "--spoe", "more/k.spoe")
+        assert status == 0 and "+++ b/more/k.spoe" in out, err
+        s.patch(out)
+        status, out, err = s.diff("--write", "--pool", "chat", "--spoe", "again.spoe")
+        assert status == 1 and "take kvroute out first" in err, err
+        cases.equal(s.diff("--write", "--remove")[0], 64)
+
+
+def case_frontend_named():
+    edit = REFUSED["dynamic"][0]
+    with Site(["two-pools.cfg"], edit) as s:
+        round_trip(s, "--pool", "code", "--frontend", "public")
+
+
+# ---- the lines are those of haproxy-conf/
+
+def rules_of(text):
+    return {" ".join(line.split()) for line in text.splitlines()}
+
+
+def case_same_as_shipped():
+    """Each added rule is in haproxy-conf/, which the stories and recipes test."""
+    shipped = set()
+    for name in ("haproxy.cfg", "recipes/keep-your-log.cfg", "kvroute.spoe"):
+        with open(os.path.join(TOP, "haproxy-conf", name)) as f:
+            text = f.read()
+        if name == "haproxy.cfg":
+            acls = dict(re.findall(r"(?m)^ *acl (\w+) (.*)$", text))
+            with open(os.path.join(TOP, "haproxy-conf/api-paths.lst")) as f:
+                paths = [w for w in f.read().split("\n") if w and w[0] != "#"]
+            acls["llm_api"] = "path_beg " + " ".join(paths)
+            for acl, what in acls.items():
+                text = re.sub(r"(?m)^( *http-re.*)\b%s\b" % acl, r"\1{ %s }" % what, text)
+        shipped |= rules_of(text)
+    with Site(["two-pools.cfg"], lambda t: edited(t, "spare", "s0")) as s:
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        texts = {k: v.decode() for k, v in s.texts().items()}
+    added = {r[:-len(MARK)] for r in rules_of(texts["two-pools.cfg"]) if r.endswith(MARK)}
+    added |= rules_of(texts["kvroute.spoe"])
+    strange = {r for r in added - shipped if not re.match(
+        r"filter spoe|log ring@|http-request set-var-fmt\(txn.load\)|args uid=.*body=|# Written by", r)}
+    cases.equal(strange, set(), "lines that haproxy-conf/ does not have")
+
+
+# ---- a running HAProxy
+
+class Running(fleet.Fleet):
+    """two-pools.cfg in operation, with a listener for its own log."""
+
+    def __init__(self, version):
+        super().__init__(engines=4, haproxy=haproxy(version), routed=False, show=False,
+                         pools=("chat", "code"))
+        self.syslog = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.syslog.bind(("127.0.0.1", 0))
+        self.syslog.settimeout(fleet.HANG_SECONDS)
+
+    def haproxy_cfg(self):
+        with open(os.path.join(DATA, "two-pools.cfg")) as f:
+            return filled(self.put_servers(f.read()), self.folder, {
+                "@PORT@": str(self.port), "@SYSLOG@": str(self.syslog.getsockname()[1]),
+                "@SOCKET@": self.stats_path, "@TLSPORT@": str(self.ports.take()),
+                "@CLOSED@": str(self.ports.take())})
+
+    def ask(self, text, model):
+        got = self.chat([{"role": "user", "content": text}], headers={
+            "authorization": "Bearer x", "x-model": model})
+        cases.equal(got.status, 200)
+        return got.engine
+
+    def own_log(self, backend):
+        """The next line of a request in HAProxy's own log; it is as without kvroute."""
+        while True:
+            line = self.syslog.recv(65536).decode()
+            if " public" in line and "POST" in line:
+                break
+        assert re.search(r" public~? %s/s\d .*\"POST /v1/chat/completions" % backend, line), line
+        assert "uid" not in line and "txn" not in line, line
+
+    def patched(self, *more):
+        status, diff, err = doctor("/", "-c", self.cfg_path, "-f",
+                                   os.path.join(self.folder, "kvroute.yaml"), *more)
+        cases.equal(status, 0, err)
+        cases.equal(run(["patch", "-d", "/", "-p1"], "/", diff)[0], 0, "patch")
+        reload_haproxy(self)
+
+    def total(self, name, part=""):
+        return sum(v for k, v in self.metrics().items() if k.startswith(name) and part in k)
+
+
+def patient(text):
+    """An answer of the agent is never late, however busy the machine is."""
+    return re.sub(r"timeout (processing|hello) \d+ms", r"timeout \1 60s", text)
+
+
+def attach_and_detach(version):
+    prompt = "a prompt of several pages " * 300
+    with Running(version) as f:
+        with open(f.cfg_path, "rb") as g:
+            before = g.read()
+        f.ask(prompt, "chat")
+        f.own_log("chat")
+        spoe = os.path.join(f.folder, "own", "kvroute.spoe")
+        f.patched("--write", "--pool", "chat", "--pool", "code", "--spoe", spoe)
+        with open(spoe) as g:
+            text = patient(g.read())
+        with open(spoe, "w") as g:
+            g.write(text)
+        with open(f.cfg_path) as g:
+            text = edited(g.read(), "    option spop-check", "    timeout check 60s%s\n"
+                          "    option spop-check" % MARK)
+        with open(f.cfg_path, "w") as g:
+            g.write(text)
+        reload_haproxy(f)
+        wait_for("the check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
+        wait_for("the checks of the engines", 10,
+                 lambda: f.up_servers("chat") == 2 and f.up_servers("code") == 2)
+        for model in ("chat", "code"):
+            engines = {f.ask(model + prompt, model) for _ in range(4)}
+            cases.equal(len(engines), 1, "engines of one prompt to " + model)
+            for _ in range(4):
+                f.own_log(model)
+        asked = f.total("kvroute_decisions_total")
+        assert asked >= 8, asked
+        assert f.total("kvroute_decisions_total", 'why="cached"') >= 6, f.metrics()
+        wait_for("lines of the log feed", 10, lambda: f.total(
+            "kvroute_feed_lines_total", 'result="fact"') >= 1 or f.total(
+                "kvroute_facts_total", "log") >= 1)
+        status, out, err = doctor("/", "-c", f.cfg_path, "-f",
+                                  os.path.join(f.folder, "kvroute.yaml"), "--haproxy-version",
+                                  version)
+        out = "\n".join(line for line in out.splitlines() if " timeout] " not in line)
+        cases.equal((out, err), ("", ""), "doctor")
+        f.patched("--remove")
+        with open(f.cfg_path, "rb") as g:
+            assert g.read() == before, "the file differs"
+        assert not os.path.exists(spoe)
+        wait_for("the checks of the engines", 10, lambda: f.up_servers("chat") == 2)
+        f.ask(prompt, "chat")
+        cases.equal(f.total("kvroute_decisions_total"), asked, "decisions after --remove")
+
+
+def case_running_2_6():
+    attach_and_detach("2.6")
+
+
+def case_running_3_0():
+    attach_and_detach("3.0")
+
+
+def case_running_3_2():
+    attach_and_detach("3.2")
+
+
+CASES = [v for k, v in list(globals().items()) if k.startswith("case_")
+         and (not k.startswith("case_running_") or k[-3:].replace("_", ".") in VERSIONS)]
+
+if __name__ == "__main__":
+    for version in {"2.6", "3.0", "3.2"} - set(VERSIONS):
+        print("skipped: HAProxy %s is not available" % version)
+    sys.exit(cases.main(CASES, sys.argv[1:]))
