@@ -95,33 +95,89 @@ void dr_say(struct doctor *d, enum dr_rule rule, const struct dr_line *at, const
 	keep(d, &f);
 }
 
-void doctor_print(const struct doctor *d, struct buf *to)
+/* Return how many findings before <i> have the same rule and file. */
+static size_t alike_before(const struct doctor *d, size_t i)
+{
+	const struct doctor_finding *f = &d->findings.p[i];
+	size_t n = 0;
+
+	for (size_t k = 0; k < i; k++)
+		n += dr_is(d->findings.p[k].rule, f->rule) && dr_is(d->findings.p[k].file, f->file);
+	return n;
+}
+
+/* Return the line of an earlier finding that has printed the same long remedy; 0: none. */
+static unsigned said_at(const struct doctor *d, size_t i)
+{
+	const struct doctor_finding *f = &d->findings.p[i];
+
+	for (size_t k = 0; k < i && strlen(f->remedy) > DR_REMEDY_LONG; k++) {
+		if (dr_is(d->findings.p[k].remedy, f->remedy) && dr_is(d->findings.p[k].file, f->file) &&
+		    alike_before(d, k) < DR_ALIKE)
+			return d->findings.p[k].line;
+	}
+	return 0;
+}
+
+static void print_place(const struct doctor_finding *f, struct buf *to)
 {
 	static const char *const words[] = { "note", "warning", "fault", "unreadable" };
 	char line[24];
 
-	for (size_t i = 0; i < d->findings.n; i++) {
-		const struct doctor_finding *f = &d->findings.p[i];
+	buf_str(to, f->file);
+	if (f->line > 0) {
+		snprintf(line, sizeof(line), ":%u", f->line);
+		buf_str(to, line);
+	}
+	buf_str(to, ": [");
+	buf_str(to, words[f->severity]);
+	buf_str(to, " ");
+	buf_str(to, f->rule);
+	buf_str(to, "] ");
+}
 
-		buf_str(to, f->file);
-		if (f->line > 0) {
-			snprintf(line, sizeof(line), ":%u", f->line);
-			buf_str(to, line);
-		}
-		buf_str(to, ": [");
-		buf_str(to, words[f->severity]);
-		buf_str(to, " ");
-		buf_str(to, f->rule);
-		buf_str(to, "] ");
-		buf_str(to, f->what);
-		if (f->subject[0] != '\0') {
-			buf_str(to, " (");
-			buf_str(to, f->subject);
-			buf_str(to, ")");
-		}
-		buf_str(to, ": ");
-		buf_str(to, f->remedy);
-		buf_str(to, "\n");
+static void print_finding(const struct doctor *d, size_t i, struct buf *to)
+{
+	const struct doctor_finding *f = &d->findings.p[i];
+	unsigned before = said_at(d, i);
+	char text[64];
+
+	print_place(f, to);
+	buf_str(to, f->what);
+	if (f->subject[0] != '\0') {
+		buf_str(to, " (");
+		buf_str(to, f->subject);
+		buf_str(to, ")");
+	}
+	buf_str(to, ": ");
+	snprintf(text, sizeof(text), "as above for line %u", before);
+	buf_str(to, before > 0 ? text : f->remedy);
+	buf_str(to, "\n");
+}
+
+/* Print how many findings from <i> on are like it and not shown. */
+static void print_more(const struct doctor *d, size_t i, struct buf *to)
+{
+	struct doctor_finding f = d->findings.p[i];
+	size_t n = 0;
+	char text[64];
+
+	for (size_t k = i; k < d->findings.n; k++)
+		n += dr_is(d->findings.p[k].rule, f.rule) && dr_is(d->findings.p[k].file, f.file);
+	snprintf(text, sizeof(text), "and %zu more like these\n", n);
+	print_place(&f, to);
+	buf_str(to, text);
+}
+
+void doctor_print(const struct doctor *d, struct buf *to)
+{
+	for (size_t i = 0; i < d->findings.n; i++) {
+		size_t alike = alike_before(d, i);
+
+		if (alike < DR_ALIKE)
+			print_finding(d, i, to);
+		else if (alike == DR_ALIKE)
+			print_more(d, i, to);
 	}
 	if (d->findings_lost > 0)
 		buf_str(to, "more findings are not shown\n");
@@ -152,7 +208,7 @@ static bool is_kvroute(struct dr_attached *a)
 {
 	bool model;
 
-	if (!a->readable || a->spoe.scope.n == 0)
+	if (!a->readable || a->spoe.scope.n == 0 || a->spoe.agents.n == 0)
 		return a->routes = named_kvroute(a);
 	a->routes = dr_spoe_message(&a->spoe, "route") != NULL;
 	model = dr_spoe_message(&a->spoe, "model") != NULL && named_kvroute(a);
@@ -172,6 +228,8 @@ static void attach_one(struct doctor *d, unsigned section, const struct dr_line 
 	if (d->o.open != NULL && d->o.open(d->o.arg, a.path, &text, &why) == 0) {
 		a.readable = true;
 		dr_spoe_read(d, &a.spoe, a.path, text, a.engine);
+		if (a.engine[0] == '\0' && a.spoe.agents.n > 0)
+			a.engine = a.spoe.agents.p[0].name;
 	}
 	if (!is_kvroute(&a)) {
 		dr_spoe_free(&a.spoe);
@@ -184,6 +242,9 @@ static void attach_one(struct doctor *d, unsigned section, const struct dr_line 
 	}
 	if (!a.readable)
 		dr_say(d, DR_SPOE_FILE, l, a.path, "%s; correct the path after \"config\"", why);
+	else if (a.spoe.scope.n == 0 && a.engine[0] == '\0')
+		dr_say(d, DR_SPOE_ENGINE, l, a.path, "write \"engine NAME\" into the filter line, where [NAME] "
+		    "is above spoe-agent in the file");
 	else if (a.spoe.scope.n == 0)
 		dr_say(d, DR_SPOE_ENGINE, l, a.engine, "write [%s] above spoe-agent in %s", a.engine,
 		    a.path);

@@ -15,6 +15,8 @@
 #define DR_DEPTH	16	/* nested .if: MAXNESTEDCONDS of HAProxy is 16 */
 #define DR_LINES	500000u	/* of all files */
 #define DR_FINDINGS	1000u
+#define DR_ALIKE	8u	/* of one rule in one file that are printed */
+#define DR_REMEDY_LONG	200u	/* bytes of a remedy that is printed once */
 
 /* ---- memory -------------------------------------------------------------------------------- */
 

@@ -113,13 +113,26 @@ static void check_format(struct doctor *d, const struct dr_section *s, const str
 	vec_free(&servers);
 }
 
+/* Return the line that should be there; a long one by the command that prints it. */
+static const char *fix_of(struct doctor *d, const struct dr_section *s)
+{
+	dr_servers servers = { 0 };
+	size_t n;
+
+	dr_servers_of(d, s, &servers);
+	n = servers.n;
+	vec_free(&servers);
+	return n <= SERVERS_PRACTICAL ? dr_load_line(d, s, " if { var(txn.api) -m found }") :
+	    dr_printf(&d->mem, "that of \"load.sh -f %s %s\"", s->at.file, s->name);
+}
+
 void dr_check_load(struct doctor *d, const struct dr_attached *a)
 {
 	const struct dr_section *s = &d->sections.p[a->section];
 	const struct dr_line *at = NULL, *l, *send = dr_sends(d, a, "http-request", "route");
 	const char *arg = dr_spoe_arg(dr_spoe_message(&a->spoe, "route"), "load=", &at);
 	struct span name = variable_of(arg != NULL ? arg : "");
-	const char *fix = dr_load_line(d, s, " if { var(txn.api) -m found }");
+	const char *fix = fix_of(d, s);
 
 	if (arg == NULL && !d->o.agent.stats_feed)
 		dr_say(d, DR_LOAD_MISSING, at, "", NULL);

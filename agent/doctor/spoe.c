@@ -1,5 +1,6 @@
 /* spoe.c - the part of a SPOE file that belongs to one engine: its agent, messages and groups.
- * Lines before the first "[engine]" belong to every engine. */
+ * Lines before the first "[engine]" belong to a filter that names no engine, and to no other, as in
+ * HAProxy. */
 #include "agent/base/mem.h"
 #include "agent/doctor/doctor_in.h"
 
@@ -10,11 +11,13 @@ struct spoe_reader {
 	dr_lines *lines;	/* of the open part; NULL: none */
 };
 
-static void take_scope(struct spoe_reader *r, const struct dr_line *l)
+static void take_scope(struct doctor *d, struct spoe_reader *r, const struct dr_line *l)
 {
 	const char *name = l->w[0] + 1, *end = strchr(name, ']');
 	size_t n = end != NULL ? (size_t)(end - name) : strlen(name);
 
+	if (l->n > 1 || end == NULL || end[1] != '\0')
+		dr_say(d, DR_UNREADABLE, l, dr_join(d, l, 0), "write [NAME] alone on the line");
 	r->inside = n == strlen(r->engine) && strncmp(name, r->engine, n) == 0;
 	r->lines = NULL;
 	if (r->inside)
@@ -44,7 +47,7 @@ static void put_spoe(struct doctor *d, void *arg, const struct dr_line *l)
 	spoe_parts *parts = parts_of(r->s, l->w[0]);
 
 	if (l->w[0][0] == '[')
-		take_scope(r, l);
+		take_scope(d, r, l);
 	else if (!r->inside)
 		return;
 	else if (parts != NULL)
@@ -59,10 +62,12 @@ static void put_spoe(struct doctor *d, void *arg, const struct dr_line *l)
 void dr_spoe_read(struct doctor *d, struct spoe *s, const char *path, struct span text,
 		  const char *engine)
 {
-	struct spoe_reader r = { .s = s, .engine = engine, .inside = true };
+	struct spoe_reader r = { .s = s, .engine = engine, .inside = engine[0] == '\0' };
 
 	s->path = path;
 	dr_read_lines(d, path, text, put_spoe, &r);
+	if (engine[0] == '\0' && s->agents.n > 0)
+		s->scope = s->agents.p[0].at;
 }
 
 static void free_parts(spoe_parts *parts)

@@ -174,6 +174,26 @@ CASES = {
         swap("option var-prefix kvroute", "option var-prefix other"),
         "3.2"),
     "name of the engine": ("spoe_engine", None, swap("[kvroute]", "[kv-route]"), "3.2"),
+    "lines above the engine's": (
+        "spoe_engine",
+        None,
+        lambda t: t.replace("[kvroute]\n", "") + "[kvroute-model]\n",
+        "3.2"),
+    "words after the engine's name": (
+        "unreadable",
+        None,
+        swap("[kvroute]", "[kvroute] engine"),
+        "3.2"),
+    "an engine without its agent": (
+        "spoe_agent",
+        None,
+        lambda t: "[kvroute]\n",
+        "3.2"),
+    "a filter without engine, a file with it": (
+        "spoe_engine",
+        swap("filter spoe engine kvroute", "filter spoe"),
+        None,
+        "3.2"),
     "no file": (
         "spoe_file",
         sub(r"config \S+", "config /nonexistent/kvroute.spoe"),
@@ -324,6 +344,32 @@ def arguments():
     result(status == 64, "a version without sense", text)
 
 
+def bounded():
+    """Many mistakes of one kind stay readable."""
+    servers = "".join("    server x%d 127.0.0.1:9\n" % i for i in range(900))
+    load = ";".join("y%d=%%[srv_is_up(y%d)]" % (i, i) for i in range(900))
+    for more, n in ((servers, 900), ("", 0)):
+        with open(TMP + "/haproxy.cfg") as f, open(TMP + "/many.cfg", "w") as to:
+            to.write(sub(r"(?m)^( *http-request set-var-fmt\(txn.load\) ).*$",
+                         r'\1"%%[hostname]/%%pid;%s" if { var(txn.api) -m found }' % load)(
+                             f.read()).replace("    server s1 ", more + "    server s1 "))
+        status, text = doctor(TMP + "/many.cfg")
+        result(status == 1 and len(text) < 8000 and " load_absent] and 892 more like these" in text
+               and text.count(" load_absent]") == 9, "900 wrong servers, %d servers" % n, text[:3000])
+
+
+def without_engine():
+    """A filter that names no engine reads the lines above the first one."""
+    with open(TMP + "/kvroute.spoe") as f, open(TMP + "/plain.spoe", "w") as to:
+        to.write(f.read().replace("[kvroute]", "").replace("spoe-agent kvroute-agent",
+                                                           "spoe-agent kvroute"))
+    with open(TMP + "/haproxy.cfg") as f, open(TMP + "/plain.cfg", "w") as to:
+        to.write(f.read().replace("filter spoe engine kvroute", "filter spoe")
+                 .replace("/kvroute.spoe", "/plain.spoe"))
+    status, text = doctor(TMP + "/plain.cfg")
+    result(status == 0, "a filter without engine", text)
+
+
 def given():
     """With the agent's configuration its addresses, sizes and sources count."""
     with open(TMP + "/agent.yaml", "w") as f:
@@ -358,6 +404,8 @@ def main():
             shipped()
             arguments()
             given()
+            bounded()
+            without_engine()
         broken(word)
     finally:
         shutil.rmtree(TMP)

@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "pro
 
 import cases  # noqa: E402
 import fleet  # noqa: E402
+from doctor_breaks import BREAKS  # noqa: E402
 from fleet import BUILD, TOP, edited, wait_for  # noqa: E402
 from p17_haproxy_reload import reload as reload_haproxy  # noqa: E402
 
@@ -322,6 +323,22 @@ def case_same_as_shipped():
     strange = {r for r in added - shipped if not re.match(
         r"filter spoe|log ring@|http-request set-var-fmt\(txn.load\)|args uid=.*body=|# Written by", r)}
     cases.equal(strange, set(), "lines that haproxy-conf/ does not have")
+
+
+# ---- broken afterwards
+
+def case_breaks():
+    """Each mistake in an attached configuration is named at its place, with what to write."""
+    with Site(["two-pools.cfg"]) as s:
+        s.patch(s.diff("--write", "--pool", "chat", "--pool", "code")[1])
+        good = {k: s.texts()[k].decode() for k in ("two-pools.cfg", "kvroute.spoe")}
+        for name, (rule, cfg, spoe) in BREAKS.items():
+            for path, edit in (("two-pools.cfg", cfg), ("kvroute.spoe", spoe)):
+                with open(os.path.join(s.folder, path), "w") as f:
+                    f.write(edit(good[path]) if edit else good[path])
+            status, out, err = s.diff()
+            cases.equal((status, err), (1, ""), name)
+            assert re.search(r"(?m)^\S+: \[\w+ %s\] .+: \S" % rule, out), name + "\n" + out
 
 
 # ---- a running HAProxy
