@@ -9,6 +9,7 @@
 
 struct condition {
 	const struct doctor_opts *o;
+	const struct dr_env *env;
 	const char *p, *why;
 	unsigned nested;
 };
@@ -70,14 +71,12 @@ static bool span_has(struct span text, struct span part)
 
 static bool predicate(struct condition *c, struct span name, struct span a, struct span b)
 {
-	struct dr_env env = { c->o->env };
-
 	if (span_eq(name, SPAN("version_atleast")))
 		return c->o->version >= version_of(a);
 	if (span_eq(name, SPAN("version_before")))
 		return c->o->version < version_of(a);
 	if (span_eq(name, SPAN("defined")))
-		return dr_env_get(&env, a) != NULL;
+		return dr_env_get(c->env, a) != NULL;
 	if (span_eq(name, SPAN("feature")))
 		return has_feature(c->o->features, a);
 	if (span_eq(name, SPAN("streq")))
@@ -165,9 +164,10 @@ static bool eval_or(struct condition *c)
 	return yes;
 }
 
-int dr_condition(const struct doctor_opts *o, const char *text, const char **why)
+int dr_condition(const struct doctor_opts *o, const struct dr_env *env, const char *text,
+		 const char **why)
 {
-	struct condition c = { .o = o, .p = text };
+	struct condition c = { .o = o, .env = env, .p = text };
 	bool yes;
 
 	skip_blanks(&c);

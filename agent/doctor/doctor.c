@@ -32,6 +32,7 @@ struct doctor *doctor_new(const struct doctor_opts *o)
 	if (d == NULL)
 		return NULL;
 	d->o = *o;
+	d->env.env = o->env;
 	d->defaults = -1;
 	return d;
 }
@@ -46,6 +47,7 @@ void doctor_free(struct doctor *d)
 	}
 	for (size_t i = 0; i < d->attached.n; i++)
 		dr_spoe_free(&d->attached.p[i].spoe);
+	vec_free(&d->env.vars);
 	vec_free(&d->files);
 	vec_free(&d->sections);
 	vec_free(&d->attached);

@@ -36,8 +36,15 @@ void dr_mem_free(struct dr_mem *m);
 
 /* ---- words --------------------------------------------------------------------------------- */
 
+struct dr_var {
+	struct span name;
+	const char *value;		/* NULL: unset */
+};
+
+/* The environment, as changed by setenv, presetenv, unsetenv and resetenv. */
 struct dr_env {
 	const char *const *env;		/* NAME=VALUE; NULL ends; may be NULL */
+	VEC(struct dr_var) vars;	/* later ones win */
 };
 
 const char *dr_env_get(const struct dr_env *e, struct span name);
@@ -48,7 +55,11 @@ int dr_split(struct dr_mem *m, const struct dr_env *env, struct span line, const
 	     const char **why);
 
 /* Evaluate the condition of a ".if". Returns 1, 0, or -1 with a sentence in <why>. */
-int dr_condition(const struct doctor_opts *o, const char *text, const char **why);
+int dr_condition(const struct doctor_opts *o, const struct dr_env *env, const char *text,
+		 const char **why);
+
+/* Return an address with its $NAME and ${NAME} expanded, as HAProxy does outside of quotes. */
+const char *dr_address(struct doctor *d, const char *word);
 
 /* ---- lines and sections -------------------------------------------------------------------- */
 
@@ -61,6 +72,9 @@ struct dr_line {
 };
 
 typedef VEC(struct dr_line) dr_lines;
+
+/* Take a line of "global" that changes the environment. */
+void dr_take_env(struct doctor *d, const struct dr_line *l);
 
 enum dr_kind { DR_GLOBAL, DR_DEFAULTS, DR_FRONTEND, DR_BACKEND, DR_LISTEN, DR_RING, DR_OTHER };
 
@@ -108,6 +122,7 @@ struct dr_attached {
 struct doctor {
 	struct dr_mem mem;
 	struct doctor_opts o;
+	struct dr_env env;
 	VEC(struct dr_file) files;
 	VEC(struct dr_section) sections;
 	VEC(struct dr_attached) attached;

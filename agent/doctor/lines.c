@@ -26,7 +26,7 @@ static void unreadable(struct lines_reader *r, const struct dr_line *l, const ch
 static enum branch judge(struct lines_reader *r, const struct dr_line *l)
 {
 	const char *why = NULL;
-	int yes = dr_condition(&r->d->o, dr_join(r->d, l, 1), &why);
+	int yes = dr_condition(&r->d->o, &r->d->env, dr_join(r->d, l, 1), &why);
 
 	if (yes < 0)
 		unreadable(r, l, why);
@@ -87,8 +87,7 @@ static void directive(struct lines_reader *r, const struct dr_line *l)
 static bool take_line(struct lines_reader *r, struct span text, struct dr_line *l)
 {
 	const char *words[DR_WORDS + 1], *why = NULL;
-	struct dr_env env = { r->d->o.env };
-	int n = dr_split(&r->d->mem, &env, text, words, &why);
+	int n = dr_split(&r->d->mem, &r->d->env, text, words, &why);
 
 	l->depth = r->depth;
 	if (n < 0 && active(r))

@@ -28,7 +28,7 @@ static void check_address(struct doctor *d, const struct dr_line *l, const char 
 
 static void check_server(struct doctor *d, const struct dr_section *s, const struct dr_line *l)
 {
-	check_address(d, l, l->w[2]);
+	check_address(d, l, dr_address(d, l->w[2]));
 	if (dr_server_has(d, s, l, "send-proxy") || dr_server_has(d, s, l, "send-proxy-v2"))
 		dr_say(d, DR_PROXY_ON_SPOP, l, l->w[1], NULL);
 	if (dr_server_has(d, s, l, "ssl"))

@@ -118,7 +118,7 @@ static bool judge(struct doctor *d, const struct dr_section *f, const struct dr_
 	const struct dr_section *r = dr_starts(l->w[1], "ring@") ?
 	    dr_named(d, 1u << DR_RING, l->w[1] + 5) : NULL;
 	const struct dr_line *server = r != NULL ? ring_server(r) : NULL;
-	const char *address = server != NULL ? server->w[2] : l->w[1];
+	const char *address = dr_address(d, server != NULL ? server->w[2] : l->w[1]);
 
 	if (dr_starts(l->w[1], "ring@") && server == NULL) {
 		*dead = l;

@@ -66,6 +66,8 @@ static void put_line(struct doctor *d, void *arg, const struct dr_line *l)
 			return;
 		}
 	}
+	if (d->sections.n > 0 && d->sections.p[d->sections.n - 1].kind == DR_GLOBAL)
+		dr_take_env(d, l);
 	if (d->sections.n == 0)
 		dr_say(d, DR_UNREADABLE, l, l->w[0], "the line is in no section; the first word of a "
 		    "section is unknown");

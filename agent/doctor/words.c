@@ -23,15 +23,6 @@ struct splitter {
 	const char *why;
 };
 
-const char *dr_env_get(const struct dr_env *e, struct span name)
-{
-	for (const char *const *v = e->env; v != NULL && *v != NULL; v++) {
-		if (strncmp(*v, name.p, name.n) == 0 && (*v)[name.n] == '=')
-			return *v + name.n + 1;
-	}
-	return NULL;
-}
-
 static bool end_word(struct splitter *s)
 {
 	if (!s->in_word)

@@ -370,6 +370,26 @@ def without_engine():
     result(status == 0, "a filter without engine", text)
 
 
+def variables():
+    """setenv, presetenv, unsetenv and resetenv; variables in addresses; a condition on one."""
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    text = text.replace("127.0.0.1:9400", "${AGENT}:$PORT").replace("127.0.0.1:9401", "$AGENT:9401")
+    for lines, rule in (
+            ("setenv AGENT 127.0.0.1\n    presetenv PORT 9400\n    presetenv PORT 1", None),
+            ("setenv AGENT 127.0.0.1\n    setenv PORT 9499", "agent_address"),
+            ("setenv AGENT 127.0.0.1\n    setenv PORT 9400\n    unsetenv PORT", "agent_address"),
+            ("setenv AGENT 127.0.0.1\n    setenv PORT 9400\n    resetenv AGENT", "agent_address"),
+            ("setenv AGENT 127.0.0.1\n    setenv PORT 9400\n.if defined(PORT)\n    tune.bufsize "
+             "16384\n.endif", "spoe_too_big")):
+        with open(TMP + "/variables.cfg", "w") as to:
+            to.write(text.replace("    maxconn 2000\n", "").replace(
+                "    stats socket", "    %s\n    stats socket" % lines, 1))
+        status, out = doctor(TMP + "/variables.cfg")
+        result(rule in out and status == 1 if rule else status == 0,
+               "variables: %s: %s" % (lines.split()[-1], rule or "clean"), out)
+
+
 def given():
     """With the agent's configuration its addresses, sizes and sources count."""
     with open(TMP + "/agent.yaml", "w") as f:
@@ -405,6 +425,7 @@ def main():
             arguments()
             given()
             bounded()
+            variables()
             without_engine()
         broken(word)
     finally:

@@ -25,7 +25,7 @@ static const struct {
 static void test_words(void **state)
 {
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		struct dr_env e = { env };
+		struct dr_env e = { .env = env };
 		struct dr_mem m = { 0 };
 		const char *words[DR_WORDS], *why = NULL;
 		char text[256] = "";
@@ -56,15 +56,15 @@ static void test_conditions(void **state)
 		{ "strneq(a,a)", 0 }, { "feature(THREAD)", 1 }, { "nonsense(1)", -1 }, { "(1", -1 },
 		{ "1 1", -1 }, { "streq(a", -1 },
 	};
+	struct dr_env e = { .env = env };
 	struct doctor_opts o;
 	const char *why;
 
 	doctor_defaults(&o);
 	o.version = DOCTOR_VERSION(3, 0, 11);
-	o.env = env;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		why = NULL;
-		assert_int_equal(dr_condition(&o, cases[i].text, &why), cases[i].value);
+		assert_int_equal(dr_condition(&o, &e, cases[i].text, &why), cases[i].value);
 		assert_int_equal(why != NULL, cases[i].value < 0);
 	}
 }
@@ -77,7 +77,7 @@ static int open_text(void *arg, const char *path, struct span *text, const char 
 
 static void test_no_memory(void **state)
 {
-	static const char cfg[] = "defaults\n mode http\nfrontend f\n default_backend b\nbackend b\n"
+	static const char cfg[] = "global\n setenv A b\n resetenv A\ndefaults\n mode http\nfrontend f\n default_backend b\nbackend b\n"
 	    " filter spoe engine k config x\n server s1 127.0.0.1:1\n";
 	unsigned long k;
 
