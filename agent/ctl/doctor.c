@@ -23,7 +23,7 @@ struct opened {
 static int doctor_usage(FILE *to, int status)
 {
 	fprintf(to, "usage: kvroutectl doctor -c HAPROXY.CFG [-c FILE]... [-f KVROUTE.YAML] "
-	    "[--haproxy-version X.Y]\n"
+	    "[--haproxy FILE] [--haproxy-version X.Y]\n"
 	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --write [--pool NAME]... "
 	    "[--frontend NAME]... [--spoe FILE]\n"
 	    "       kvroutectl doctor -c HAPROXY.CFG... --remove\n\n"
@@ -132,14 +132,20 @@ static int run(struct doctor_args *a)
 {
 	const char *pools[POOLS_MAX + 1] = { NULL }, *why;
 	struct opened opened = { .n = 0 };
+	struct doctor_haproxy haproxy = { .version = 0 };
 	struct doctor_names names;
 	struct doctor_opts o;
 	struct conf conf;
 	int status;
 
 	doctor_defaults(&o);
-	if (a->version > 0)
-		o.version = a->version;
+	if (doctor_ask_haproxy(&haproxy, a, &why) < 0) {
+		fprintf(stderr, "kvroutectl doctor: %s: %s\n", a->haproxy, why);
+		return 2;
+	}
+	o.features = haproxy.features[0] != '\0' ? haproxy.features : NULL;
+	if (a->version > 0 || haproxy.version > 0)
+		o.version = a->version > 0 ? a->version : haproxy.version;
 	if ((a->write || a->remove) && doctor_choose_names(a, &names, &why) < 0) {
 		fprintf(stderr, "kvroutectl doctor: %s\n", why);
 		return 2;
@@ -148,13 +154,14 @@ static int run(struct doctor_args *a)
 		return 2;
 	if (a->yaml != NULL)
 		take_agent(&o.agent, &conf, pools);
-	o.env = (const char *const *)environ;
+	o.env = haproxy.env != NULL ? haproxy.env : (const char *const *)environ;
 	o.open = open_file;
 	o.arg = &opened;
 	status = examine(&o, &opened, a, &names);
 	for (unsigned i = 0; i < opened.n; i++)
 		buf_free(&opened.text[i]);
 	conf_free(&conf);
+	free(haproxy.env);
 	return status;
 }
 
@@ -182,6 +189,9 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		return true;
 	case 'v':
 		return (a->version = read_version(value)) > 0;
+	case 'H':
+		a->haproxy = value;
+		return true;
 	case 'w':
 		return a->write = true;
 	case 'r':
@@ -204,7 +214,8 @@ int ctl_doctor(int argc, char **argv)
 		{ "haproxy-version", required_argument, NULL, 'v' }, { "write", no_argument, NULL, 'w' },
 		{ "remove", no_argument, NULL, 'r' }, { "pool", required_argument, NULL, 'p' },
 		{ "frontend", required_argument, NULL, 'F' }, { "spoe", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+		{ "haproxy", required_argument, NULL, 'H' }, { "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	struct doctor_args a = { .n = 0 };
 	bool good = true, help = false;

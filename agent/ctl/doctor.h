@@ -31,6 +31,20 @@ struct doctor_names {
 /* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in <why>. */
 int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why);
 
+/* What HAProxy's binary says; zeros if it is not asked. The caller frees <env>. */
+#define DOCTOR_PROBES	64
+struct doctor_haproxy {
+	int version;				/* DOCTOR_VERSION(); 0: unknown */
+	char features[2048];			/* "+THREAD -ZLIB ..." */
+	const char **env;			/* NAME=VALUE; NULL: no more than this environment */
+	char names[DOCTOR_PROBES][64], values[DOCTOR_PROBES][64 + 1024];
+	size_t n_names;
+};
+
+/* Ask the binary of --haproxy, or that in PATH, each time for at most 10 s. Returns 0, also if
+ * there is none; or -1 with a sentence in <why> if --haproxy names none. */
+int doctor_ask_haproxy(struct doctor_haproxy *h, const struct doctor_args *a, const char **why);
+
 /* Print the diff to standard output and what to know to standard error. Returns the exit status. */
 int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doctor_names *n);
 

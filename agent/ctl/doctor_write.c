@@ -147,8 +147,8 @@ int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doc
 
 	print_said(&said, status == 0 ? "note: " : "");
 	if (status == 0 && fwrite(diff.p, 1, diff.n, stdout) == diff.n && fflush(stdout) == 0)
-		fprintf(stderr, "kvroutectl doctor: apply it with \"patch %s-p1\"; then check with \"haproxy -c\" "
-		    "and reload\n", n->root[0] == '\0' ? "-d / " : "");
+		fprintf(stderr, "kvroutectl doctor: apply it with \"patch %s-p1\"; then check with "
+		    "\"haproxy -c\" and reload\n", n->root[0] == '\0' ? "-d / " : "");
 	else if (status < 0)
 		fprintf(stderr, "kvroutectl doctor: there is no diff, because a question is open; "
 		    "haproxy-conf/README.md says how to do it by hand\n");

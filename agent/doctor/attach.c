@@ -1,8 +1,9 @@
-/* attach.c - the whole diff: choose pools and frontends, judge, edit; or the removal of all that. */
+/* attach.c - the whole diff: choose pools and frontends, judge, edit; or the removal of it all. */
 #include "agent/base/mem.h"
 #include "agent/doctor/attach_in.h"
 
-#define SPOE_BEGIN	"# Written by \"kvroutectl doctor --write\"; \"--remove\" deletes it. " DOCTOR_MARK
+#define SPOE_BEGIN \
+	"# Written by \"kvroutectl doctor --write\"; \"--remove\" deletes it. " DOCTOR_MARK
 
 /* ---- what is said -------------------------------------------------------------------------- */
 

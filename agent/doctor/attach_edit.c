@@ -13,7 +13,7 @@
 #define HEADERS_ROOM	2048	/* as in rules_spoe.c */
 #define BODY_LEAST	8192
 #define FIRST_WAIT_MS	600000
-#define NO_TIMEOUT	"24d"	/* without timeout server the wait for the first token has no end, either */
+#define NO_TIMEOUT	"24d"	/* without timeout server the first token may take as long */
 
 #define ROUTED	" if { var(txn.kvroute.why) -m found }"
 #define ASKED	" if { var(txn.api) -m found }"

@@ -355,7 +355,8 @@ def bounded():
                              f.read()).replace("    server s1 ", more + "    server s1 "))
         status, text = doctor(TMP + "/many.cfg")
         result(status == 1 and len(text) < 8000 and " load_absent] and 892 more like these" in text
-               and text.count(" load_absent]") == 9, "900 wrong servers, %d servers" % n, text[:3000])
+               and text.count(" load_absent]") == 9, "900 wrong servers, %d servers" % n,
+               text[:3000])
 
 
 def without_engine():
@@ -388,6 +389,35 @@ def variables():
         status, out = doctor(TMP + "/variables.cfg")
         result(rule in out and status == 1 if rule else status == 0,
                "variables: %s: %s" % (lines.split()[-1], rule or "clean"), out)
+
+
+def binary():
+    """Version, features and variables from HAProxy's own binary."""
+    def asked(cfg, *more):
+        got = subprocess.run([os.path.join(TOP, "kvroutectl"), "doctor", "-c", cfg, *more],
+                             capture_output=True, text=True, timeout=120)
+        return got.returncode, got.stdout + got.stderr
+
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    with open(TMP + "/early.cfg", "w") as to:
+        to.write(sub(r"(?m)^\.if version_atleast.*\n", ".if feature(OPENSSL)\n")(text))
+    with open(TMP + "/branch.cfg", "w") as to:
+        to.write(text.replace("    stats socket", '.if streq("${HAPROXY_BRANCH}",3.0)\n    '
+                              "tune.bufsize 16384\n.endif\n    stats socket", 1))
+    for version, cfg, rule in (("2.6", "early", "first_early"), ("3.0", "early", None),
+                               ("3.0", "branch", "spoe_too_big"), ("3.2", "branch", None)):
+        path = os.path.join(TOP, "build/haproxy", version, "haproxy")
+        if not os.access(path, os.X_OK):
+            print("skipped: HAProxy %s is not available, for its binary" % version)
+            continue
+        status, out = asked(TMP + "/%s.cfg" % cfg, "--haproxy", path)
+        result(rule in out and status == 1 if rule else status == 0,
+               "--haproxy %s: %s: %s" % (version, cfg, rule or "clean"), out)
+    status, out = asked(TMP + "/haproxy.cfg", "--haproxy", "/bin/true")
+    result(status == 2 and "no HAProxy" in out, "--haproxy: another program", out)
+    status, out = asked(TMP + "/haproxy.cfg", "--haproxy", "")
+    result(status == 0, "--haproxy: none", out)
 
 
 def given():
@@ -426,6 +456,7 @@ def main():
             given()
             bounded()
             variables()
+            binary()
             without_engine()
         broken(word)
     finally:

@@ -114,7 +114,8 @@ class Site:
         return doctor(self.folder, *(args or self.args()), *more, env=self.env)
 
     def patch(self, diff, *more):
-        status, out, err = run(["patch", "-p1", "--no-backup-if-mismatch", *more], self.folder, diff)
+        status, out, err = run(["patch", "-p1", "--no-backup-if-mismatch", *more], self.folder,
+                               diff)
         cases.equal(status, 0, "patch: " + out + err)
         assert "offset" not in out and "fuzz" not in out, out
 
@@ -156,7 +157,8 @@ def case_two_pools():
     code = text[text.index("backend code"):]
     assert text.count("filter compression" + MARK) == 1 and "filter compression" in code
     assert "set-var(txn.pool) str(code)" in code and "spare=b%[srv_is_up(spare)]" in text
-    assert text.index("deny_status 401") < text.index("set-var(txn.api)") < text.index("use_backend")
+    assert text.index("deny_status 401") < text.index("set-var(txn.api)")
+    assert text.index("set-var(txn.api)") < text.index("use_backend")
 
 
 def case_one_pool():

@@ -77,7 +77,8 @@ static int open_text(void *arg, const char *path, struct span *text, const char 
 
 static void test_no_memory(void **state)
 {
-	static const char cfg[] = "global\n setenv A b\n resetenv A\ndefaults\n mode http\nfrontend f\n default_backend b\nbackend b\n"
+	static const char cfg[] = "global\n setenv A b\n resetenv A\ndefaults\n mode http\n"
+	    "frontend f\n default_backend b\nbackend b\n"
 	    " filter spoe engine k config x\n server s1 127.0.0.1:1\n";
 	unsigned long k;
 
