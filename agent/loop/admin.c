@@ -27,6 +27,7 @@
 #define TYPE_HTML	"text/html; charset=utf-8"
 #define TYPE_JSON	"application/json"
 #define TYPE_METRICS	"text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_OPENMETRICS	"application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 struct admin_conn {
 	struct list link;
@@ -98,6 +99,18 @@ static int begin_snapshot(struct admin_conn *c, struct span query)
 	return status;
 }
 
+static int write_metrics(struct admin_conn *c, const struct http_request *r)
+{
+	struct metric_page p = {
+		.t = &c->body, .openmetrics = http_wants_openmetrics(r->accept),
+		.shards = span_eq(r->query, SPAN("shards=1")),
+	};
+
+	c->type = p.openmetrics ? TYPE_OPENMETRICS : TYPE_METRICS;
+	c->ad->render(c->ad->arg, &p);
+	return c->body.failed ? 500 : 200;
+}
+
 /* Write the answer to <r>. Returns its status, or 0 if it is a page that was begun. */
 static int route_request(struct admin_conn *c, const struct http_request *r)
 {
@@ -107,9 +120,7 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 	int status;
 
 	if (span_eq(path, SPAN("/metrics"))) {
-		c->type = TYPE_METRICS;
-		ad->render(ad->arg, &c->body);
-		return c->body.failed ? 500 : 200;
+		return write_metrics(c, r);
 	}
 	if (span_eq(path, SPAN("/"))) {
 		c->type = TYPE_HTML;

@@ -8,7 +8,7 @@
 #include "agent/base/list.h"
 #include "agent/loop/acceptor_in.h"
 #include "agent/loop/agent_in.h"
-#include "agent/loop/page_text_in.h"
+#include "agent/loop/metrics_text_in.h"
 
 #define ADMIN_CONNS_MAX	16
 #define ADMIN_MS	10000	/* longest time of a connection, from accept to close */
@@ -29,8 +29,8 @@ struct admin {
 	struct list pages;		/* connections whose page is being written; they take turns */
 	ev_prepare turn_end;
 	ev_idle idle;			/* active while there are such pages */
-	/* Writes the text of /metrics to <t>. */
-	void (*render)(void *arg, struct buf *t);
+	/* Writes the text of /metrics. */
+	void (*render)(void *arg, struct metric_page *p);
 	void *arg;
 	struct admin_counters count;
 };

@@ -148,7 +148,7 @@ static void on_peers_reload(struct ev_loop *loop, ev_async *e, int revents)
 		poll_peers_apply(&s->peers, o);
 }
 
-static void render_metrics(void *arg, struct buf *t)
+static void render_metrics(void *arg, struct metric_page *p)
 {
 	struct background *s = arg;
 	struct metrics_from from = {
@@ -159,7 +159,7 @@ static void render_metrics(void *arg, struct buf *t)
 		.engines = &s->peers.engines_count,
 	};
 
-	metrics_write(&from, t);
+	metrics_write(&from, p);
 }
 
 static void *background_main(void *arg)

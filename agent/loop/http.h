@@ -10,6 +10,7 @@
 struct http_request {
 	struct span method, path;	/* point into the request; the path without its query */
 	struct span query;		/* after the question mark; empty: none */
+	struct span accept;		/* value of the first header Accept; empty: none */
 };
 
 /* Parse a request head of <n> bytes. Returns:
@@ -18,6 +19,10 @@ struct http_request {
  *   0          <r> is a complete request head */
 #define HTTP_MORE	(-1)
 int http_parse(const char *p, size_t n, struct http_request *r);
+
+/* Tell if the value of a header Accept prefers OpenMetrics ("application/openmetrics-text") to
+ * plain text. */
+bool http_wants_openmetrics(struct span accept);
 
 /* Write the head of an answer with a body of <length> bytes to <out>. Returns its length. Browsers
  * are told to take the type as it is, to keep nothing, and to show it in no frame. */

@@ -13,101 +13,82 @@
 #define S(f)	offsetof(struct serve_counters, f)
 
 static const struct metric_row serve_rows[] = {
-	{ "spop_frames_total", "", COUNTER, S(frames), "SPOP frames received." },
-	{ "spop_notifies_total", "", COUNTER, S(notifies),
-		"NOTIFYs received, whole or joined from fragments." },
-	{ "spop_acks_total", "", COUNTER, S(acks), "ACKs written, one for each NOTIFY." },
-	{ "spop_messages_total", "", COUNTER, S(messages), "Messages in NOTIFYs." },
-	{ "spop_messages_unknown_total", "", COUNTER, S(messages_unknown),
-		"Messages with an unknown name." },
-	{ "spop_args_bad_total", "", COUNTER, S(args_bad),
-		"NOTIFYs with invalid messages, or with more than 16." },
-	{ "spop_lost_total", "", COUNTER, S(lost),
-	  "NOTIFYs answered without routing, because there was no memory to hold them." },
-	{ "spop_uncompared_total", "", COUNTER, S(uncompared),
-	  "Late requests decided without the rules of policy.compare." },
-	{ "spop_hurried_total", "", COUNTER, S(hurried),
-	  "Late requests decided from cheap information only." },
-	{ "spop_hellos_total", "", COUNTER, S(hellos), "Handshakes." },
-	{ "spop_healthchecks_total", "", COUNTER, S(healthchecks), "Health checks answered." },
-	{ "spop_aborts_total", "", COUNTER, S(aborts), "Fragmented NOTIFYs that HAProxy aborted." },
-	{ "spop_fragments_total", "", COUNTER, S(fragments), "Fragments received." },
-	{ "spop_closed_by_peer_total", "", COUNTER, S(closed_by_peer),
-	  "Connections that HAProxy ended with a DISCONNECT." },
+	{ M_spop_frames_total, "", S(frames) },
+	{ M_spop_notifies_total, "", S(notifies) },
+	{ M_spop_acks_total, "", S(acks) },
+	{ M_spop_messages_total, "", S(messages) },
+	{ M_spop_messages_unknown_total, "", S(messages_unknown) },
+	{ M_spop_args_bad_total, "", S(args_bad) },
+	{ M_spop_lost_total, "", S(lost) },
+	{ M_spop_uncompared_total, "", S(uncompared) },
+	{ M_spop_hurried_total, "", S(hurried) },
+	{ M_spop_hellos_total, "", S(hellos) },
+	{ M_spop_healthchecks_total, "", S(healthchecks) },
+	{ M_spop_aborts_total, "", S(aborts) },
+	{ M_spop_fragments_total, "", S(fragments) },
+	{ M_spop_closed_by_peer_total, "", S(closed_by_peer) },
 };
 
 #define K(f)	offsetof(struct sock_counters, f)
 
 static const struct metric_row sock_rows[] = {
-	{ "spop_connections", "", GAUGE, K(open), "Open SPOP connections." },
-	{ "spop_accepted_total", "", COUNTER, K(accepted), "SPOP connections accepted." },
-	{ "spop_accept_errors_total", "", COUNTER, K(accept_errors),
-	  "Failed accepts of SPOP connections, usually because file descriptors ran out." },
-	{ "spop_refused_total", "reason=\"limit\"", COUNTER, K(refused_full),
-		"SPOP connections refused, by reason." },
-	{ "spop_refused_total", "reason=\"memory\"", COUNTER, K(refused_memory), NULL },
-	{ "spop_closed_total", "reason=\"eof\"", COUNTER, K(closed_eof),
-	  "SPOP connections closed: by HAProxy with a DISCONNECT (peer, also health checks) or without "
-	  "(eof), or by the agent." },
-	{ "spop_closed_total", "reason=\"peer\"", COUNTER, K(closed_peer), NULL },
-	{ "spop_closed_total", "reason=\"error\"", COUNTER, K(closed_error), NULL },
-	{ "spop_closed_total", "reason=\"hello_timeout\"", COUNTER, K(closed_hello), NULL },
-	{ "spop_closed_total", "reason=\"idle_timeout\"", COUNTER, K(closed_idle), NULL },
-	{ "spop_closed_total", "reason=\"drain\"", COUNTER, K(closed_drain), NULL },
-	{ "spop_closed_total", "reason=\"protocol\"", COUNTER, K(closed_protocol), NULL },
-	{ "spop_closed_total", "reason=\"memory\"", COUNTER, K(closed_memory), NULL },
-	{ "spop_received_bytes_total", "", COUNTER, K(bytes_in), "Bytes from HAProxy." },
-	{ "spop_sent_bytes_total", "", COUNTER, K(bytes_out), "Bytes to HAProxy." },
-	{ "spop_writes_total", "", COUNTER, K(writes), "System calls that wrote answers." },
-	{ "spop_paused_total", "", COUNTER, K(paused),
-	  "Times reading from a peer stopped because it did not read its answers." },
+	{ M_spop_connections, "", K(open) },
+	{ M_spop_accepted_total, "", K(accepted) },
+	{ M_spop_accept_errors_total, "", K(accept_errors) },
+	{ M_spop_refused_total, "reason=\"limit\"", K(refused_full) },
+	{ M_spop_refused_total, "reason=\"memory\"", K(refused_memory) },
+	{ M_spop_closed_total, "reason=\"eof\"", K(closed_eof) },
+	{ M_spop_closed_total, "reason=\"peer\"", K(closed_peer) },
+	{ M_spop_closed_total, "reason=\"error\"", K(closed_error) },
+	{ M_spop_closed_total, "reason=\"hello_timeout\"", K(closed_hello) },
+	{ M_spop_closed_total, "reason=\"idle_timeout\"", K(closed_idle) },
+	{ M_spop_closed_total, "reason=\"drain\"", K(closed_drain) },
+	{ M_spop_closed_total, "reason=\"protocol\"", K(closed_protocol) },
+	{ M_spop_closed_total, "reason=\"memory\"", K(closed_memory) },
+	{ M_spop_received_bytes_total, "", K(bytes_in) },
+	{ M_spop_sent_bytes_total, "", K(bytes_out) },
+	{ M_spop_writes_total, "", K(writes) },
+	{ M_spop_paused_total, "", K(paused) },
 };
 
 #define U(f)	offsetof(struct budget, f)
 
 static const struct metric_row budget_rows[] = {
-	{ "spop_buffer_bytes", "", GAUGE, U(used), "Memory used by buffers of SPOP connections." },
-	{ "spop_buffer_limit_bytes", "", GAUGE, U(max), "Memory limit of these buffers." },
-	{ "spop_buffer_refused_total", "kind=\"first\"", COUNTER, U(refused_first),
-	  "Buffers refused because of the limit: the first of a connection, or a larger one." },
-	{ "spop_buffer_refused_total", "kind=\"large\"", COUNTER, U(refused_large), NULL },
+	{ M_spop_buffer_bytes, "", U(used) },
+	{ M_spop_buffer_limit_bytes, "", U(max) },
+	{ M_spop_buffer_refused_total, "kind=\"first\"", U(refused_first) },
+	{ M_spop_buffer_refused_total, "kind=\"large\"", U(refused_large) },
 };
 
-static void write_disconnects(struct buf *t, const struct serve_counters *c)
+static void write_disconnects(struct metric_page *t, const struct serve_counters *c)
 {
 	char label[32];
 
-	metric_family(t, "spop_disconnects_total", COUNTER,
-	       "SPOP connections closed by the agent because of a protocol error, by SPOP status.");
+	metric_family(t, M_spop_disconnects_total);
 #define X(name, number, words) \
 	if ((number) != SPOP_STATUS_NORMAL) { \
 		snprintf(label, sizeof(label), "status=\"%d\"", number); \
-		metric_sample(t, "spop_disconnects_total", label, c->closed_bad[number]); \
+		metric_sample(t, M_spop_disconnects_total, label, c->closed_bad[number]); \
 	}
 	SPOP_STATUS_LIST(X)
 #undef X
 }
 
-static void write_seconds(struct buf *t, const struct serve_counters *c)
+static void write_seconds(struct metric_page *t, const struct serve_counters *c)
 {
-	uint64_t n = 0;
-	int i;
+	double bounds[SERVE_SECONDS_BUCKETS];
+	const struct metric_bars bars = {
+		.label = "", .n = SERVE_SECONDS_BUCKETS, .bounds = bounds, .bucket = c->us_bucket,
+		.sum = (double)c->us_sum / 1e6,
+	};
 
-	metric_family(t, "decision_seconds", HISTOGRAM,
-		"Time of route messages in the agent, from frame to ACK.");
-	for (i = 0; i < SERVE_SECONDS_BUCKETS; i++) {
-		n += c->us_bucket[i];
-		if (i + 1 < SERVE_SECONDS_BUCKETS)
-			page_addf(t, "kvroute_decision_seconds_bucket{le=\"%g\"} %llu\n",
-				  (double)serve_us_bounds[i] / 1e6, (unsigned long long)n);
-	}
-	page_addf(t, "kvroute_decision_seconds_bucket{le=\"+Inf\"} %llu\n", (unsigned long long)n);
-	page_addf(t, "kvroute_decision_seconds_sum");
-	metric_value(t, (double)c->us_sum / 1e6);
-	page_addf(t, "kvroute_decision_seconds_count %llu\n", (unsigned long long)n);
+	for (int i = 0; i < SERVE_SECONDS_BUCKETS; i++)
+		bounds[i] = (double)serve_us_bounds[i] / 1e6;
+	metric_family(t, M_decision_seconds);
+	metric_histogram(t, M_decision_seconds, &bars);
 }
 
-static void write_threads(struct buf *t, const struct agent *a)
+static void write_threads(struct metric_page *t, const struct agent *a)
 {
 	struct serve_counters serve;
 	struct sock_counters socks;
@@ -120,10 +101,10 @@ static void write_threads(struct buf *t, const struct agent *a)
 	METRIC_TABLE(t, budget_rows, &a->budget);
 	write_disconnects(t, &serve);
 	write_seconds(t, &serve);
-	metric_family(t, "thread_connections", GAUGE, "Open SPOP connections, by thread.");
+	metric_family(t, M_thread_connections);
 	for (i = 0; i < a->n_workers; i++) {
 		snprintf(label, sizeof(label), "thread=\"%u\"", i);
-		metric_sample(t, "thread_connections", label, count_read(&a->worker[i]->socks_count.open));
+		metric_sample(t, M_thread_connections, label, count_read(&a->worker[i]->socks_count.open));
 	}
 }
 
@@ -132,196 +113,160 @@ static void write_threads(struct buf *t, const struct agent *a)
 #define L(f)	offsetof(struct logrx_counters, f)
 
 static const struct metric_row logrx_rows[] = {
-	{ "feed_connections", "", GAUGE, L(open), "Open log feed connections." },
-	{ "feed_accepted_total", "", COUNTER, L(accepted), "Log feed connections accepted." },
-	{ "feed_accept_errors_total", "", COUNTER, L(accept_errors),
-	  "Failed accepts of log feed connections, usually because file descriptors ran out." },
-	{ "feed_refused_total", "", COUNTER, L(refused_full),
-		"Log feed connections refused because of log_feed.max_connections." },
-	{ "feed_pushed_out_total", "", COUNTER, L(pushed_out),
-	  "Log feed connections without an accepted line that were closed for new ones." },
-	{ "feed_lines_total", "result=\"taken\"", COUNTER, L(lines),
-	  "Lines of the log feed: taken, invalid (bad), without JSON (other: HAProxy's notices, other "
-	  "logs), too long." },
-	{ "feed_lines_total", "result=\"bad\"", COUNTER, L(lines_bad), NULL },
-	{ "feed_lines_total", "result=\"other\"", COUNTER, L(lines_other), NULL },
-	{ "feed_lines_total", "result=\"long\"", COUNTER, L(lines_long), NULL },
-	{ "facts_refused_total", "reason=\"no_token\"", COUNTER, L(no_token),
-	  "Lines of the log feed rejected because of their token." },
-	{ "facts_refused_total", "reason=\"wrong_token\"", COUNTER, L(wrong_token), NULL },
-	{ "feed_datagrams_total", "", COUNTER, L(datagrams), "Datagrams of the log feed." },
-	{ "feed_udp_dropped_total", "", COUNTER, L(dropped),
-	  "Datagrams of the log feed that the kernel dropped because its buffer was full." },
-	{ "feed_received_bytes_total", "", COUNTER, L(bytes), "Bytes of the log feed." },
+	{ M_feed_connections, "", L(open) },
+	{ M_feed_accepted_total, "", L(accepted) },
+	{ M_feed_accept_errors_total, "", L(accept_errors) },
+	{ M_feed_refused_total, "", L(refused_full) },
+	{ M_feed_pushed_out_total, "", L(pushed_out) },
+	{ M_feed_lines_total, "result=\"taken\"", L(lines) },
+	{ M_feed_lines_total, "result=\"bad\"", L(lines_bad) },
+	{ M_feed_lines_total, "result=\"other\"", L(lines_other) },
+	{ M_feed_lines_total, "result=\"long\"", L(lines_long) },
+	{ M_facts_refused_total, "reason=\"no_token\"", L(no_token) },
+	{ M_facts_refused_total, "reason=\"wrong_token\"", L(wrong_token) },
+	{ M_feed_datagrams_total, "", L(datagrams) },
+	{ M_feed_udp_dropped_total, "", L(dropped) },
+	{ M_feed_received_bytes_total, "", L(bytes) },
 };
 
 #define A(f)	offsetof(struct admin_counters, f)
 
 static const struct metric_row admin_rows[] = {
-	{ "http_requests_total", "result=\"answered\"", COUNTER, A(requests),
-	  "Requests to the metrics listener, by result." },
-	{ "http_requests_total", "result=\"refused\"", COUNTER, A(refused), NULL },
-	{ "http_requests_total", "result=\"timeout\"", COUNTER, A(timeouts), NULL },
-	{ "http_requests_total", "result=\"pushed_out\"", COUNTER, A(pushed_out), NULL },
-	{ "http_accept_errors_total", "", COUNTER, A(accept_errors),
-	  "Failed accepts of connections to the metrics listener." },
+	{ M_http_requests_total, "result=\"answered\"", A(requests) },
+	{ M_http_requests_total, "result=\"refused\"", A(refused) },
+	{ M_http_requests_total, "result=\"timeout\"", A(timeouts) },
+	{ M_http_requests_total, "result=\"pushed_out\"", A(pushed_out) },
+	{ M_http_accept_errors_total, "", A(accept_errors) },
 };
 
 #define P(f)	offsetof(struct poll_counters, f)
 
 static const struct metric_row stats_rows[] = {
-	{ "stats_sockets", "", GAUGE, P(peers), "Stats sockets of HAProxy that are polled." },
-	{ "stats_polls_total", "result=\"answered\"", COUNTER, P(answered),
-	  "Polls of stats sockets: answered, no answer in time (unreachable), invalid answer (bad)." },
-	{ "stats_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
-	{ "stats_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "stats_rows_total", "result=\"taken\"", COUNTER, P(items),
-		"Rows of servers in the answers of stats sockets." },
-	{ "stats_rows_total", "result=\"bad\"", COUNTER, P(items_bad), NULL },
-	{ "stats_received_bytes_total", "", COUNTER, P(bytes), "Bytes of the answers of stats sockets." },
+	{ M_stats_sockets, "", P(peers) },
+	{ M_stats_polls_total, "result=\"answered\"", P(answered) },
+	{ M_stats_polls_total, "result=\"unreachable\"", P(unreachable) },
+	{ M_stats_polls_total, "result=\"bad\"", P(bad) },
+	{ M_stats_rows_total, "result=\"taken\"", P(items) },
+	{ M_stats_rows_total, "result=\"bad\"", P(items_bad) },
+	{ M_stats_received_bytes_total, "", P(bytes) },
 };
 
 static const struct metric_row engine_rows[] = {
-	{ "engines", "", GAUGE, P(peers), "Engines whose metrics are polled." },
-	{ "engine_polls_total", "result=\"answered\"", COUNTER, P(answered),
-	    "Polls of engines: answered, no answer in time (unreachable), invalid answer (bad)." },
-	{ "engine_polls_total", "result=\"unreachable\"", COUNTER, P(unreachable), NULL },
-	{ "engine_polls_total", "result=\"bad\"", COUNTER, P(bad), NULL },
-	{ "engine_lines_bad_total", "", COUNTER, P(items_bad),
-	    "Invalid lines in the metrics of engines." },
-	{ "engine_received_bytes_total", "", COUNTER, P(bytes),
-	    "Bytes of the metrics of engines." },
+	{ M_engines, "", P(peers) },
+	{ M_engine_polls_total, "result=\"answered\"", P(answered) },
+	{ M_engine_polls_total, "result=\"unreachable\"", P(unreachable) },
+	{ M_engine_polls_total, "result=\"bad\"", P(bad) },
+	{ M_engine_lines_bad_total, "", P(items_bad) },
+	{ M_engine_received_bytes_total, "", P(bytes) },
 };
 
-static void write_refused(struct buf *t, const struct sandbox_refused *r)
+static void write_refused(struct metric_page *t, const struct sandbox_refused *r)
 {
-	metric_family(t, "sandbox_refused_total", COUNTER,
-		"System calls that the sandbox refused; the agent needs none of them.");
-	metric_sample(t, "sandbox_refused_total", "process=\"agent\"",
+	metric_family(t, M_sandbox_refused_total);
+	metric_sample(t, M_sandbox_refused_total, "process=\"agent\"",
 	    r != NULL ? refused_read(&r->agent) : 0);
-	metric_sample(t, "sandbox_refused_total", "process=\"opener\"",
+	metric_sample(t, M_sandbox_refused_total, "process=\"opener\"",
 	    r != NULL ? refused_read(&r->opener) : 0);
 }
 
-static void write_sandbox(struct buf *t, const struct sandbox *s)
+static void write_sandbox(struct metric_page *t, const struct sandbox *s)
 {
-	metric_family(t, "sandbox", GAUGE, "1: this part of the sandbox is active.");
-	metric_sample(t, "sandbox", "part=\"seccomp\"", s->seccomp);
-	metric_sample(t, "sandbox", "part=\"landlock\"", s->landlock_abi > 0);
-	metric_sample(t, "sandbox", "part=\"no_new_privs\"", s->no_new_privs);
-	metric_sample(t, "sandbox", "part=\"no_capabilities\"", s->no_capabilities);
-	metric_sample(t, "sandbox", "part=\"no_core\"", s->core_off);
-	metric_sample(t, "sandbox", "part=\"open_refused\"", s->open_refused);
-	metric_sample(t, "sandbox", "part=\"execve_refused\"", s->execve_refused);
+	metric_family(t, M_sandbox);
+	metric_sample(t, M_sandbox, "part=\"seccomp\"", s->seccomp);
+	metric_sample(t, M_sandbox, "part=\"landlock\"", s->landlock_abi > 0);
+	metric_sample(t, M_sandbox, "part=\"no_new_privs\"", s->no_new_privs);
+	metric_sample(t, M_sandbox, "part=\"no_capabilities\"", s->no_capabilities);
+	metric_sample(t, M_sandbox, "part=\"no_core\"", s->core_off);
+	metric_sample(t, M_sandbox, "part=\"open_refused\"", s->open_refused);
+	metric_sample(t, M_sandbox, "part=\"execve_refused\"", s->execve_refused);
 }
 
-static void write_process(struct buf *t, const struct agent *a)
+static void write_process(struct metric_page *t, const struct agent *a)
 {
 	struct process_figures p;
 
 	process_read(&a->files, &p);
-	metric_family(t, "build_info", GAUGE, "1, with the version.");
-	metric_sample(t, "build_info", "version=\"" KVROUTE_VERSION "\"", 1);
-	metric_single(t, "ready", GAUGE, "1: all listeners are open, and the agent is not draining.",
-	    __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
-	metric_single(t, "process_start_time_seconds", GAUGE,
-		"Start time of the process, in seconds since 1970.",
-	    (double)a->started);
-	metric_single(t, "process_cpu_seconds_total", COUNTER, "CPU time of all threads.", p.cpu_s);
-	metric_single(t, "process_resident_memory_bytes", GAUGE, "Resident memory.",
-	    (double)p.resident_bytes);
-	metric_single(t, "process_open_fds", GAUGE, "Open file descriptors.", (double)p.fds);
-	metric_single(t, "process_max_fds", GAUGE, "Limit of open file descriptors.", (double)p.max_fds);
-	metric_single(t, "log_lines_lost_total", COUNTER,
-		"Log lines dropped because standard error was not ready.",
-	    (double)log_lost(&a->log));
+	metric_family(t, M_build_info);
+	metric_sample(t, M_build_info, "version=\"" KVROUTE_VERSION "\"", 1);
+	metric_single(t, M_ready, __atomic_load_n(&a->ready, __ATOMIC_RELAXED));
+	metric_single(t, M_process_start_time_seconds, (double)a->started);
+	metric_single(t, M_process_cpu_seconds_total, p.cpu_s);
+	metric_single(t, M_process_resident_memory_bytes, (double)p.resident_bytes);
+	metric_single(t, M_process_open_fds, (double)p.fds);
+	metric_single(t, M_process_max_fds, (double)p.max_fds);
+	metric_single(t, M_log_lines_lost_total, (double)log_lost(&a->log));
 }
 
-static void write_snapshot(struct buf *t, const struct snapfile *s)
+static void write_snapshot(struct metric_page *t, const struct snapfile *s)
 {
 	msec at = __atomic_load_n(&s->written_at, __ATOMIC_RELAXED);
 
 	if (s->dir < 0)
 		return;
-	metric_single(t, "snapshot_written_total", COUNTER, "Snapshots written.",
-	    (double)__atomic_load_n(&s->written, __ATOMIC_RELAXED));
-	metric_single(t, "snapshot_failed_total", COUNTER, "Snapshots that could not be written.",
-	    (double)__atomic_load_n(&s->failed, __ATOMIC_RELAXED));
-	metric_single(t, "snapshot_bytes", GAUGE, "Size of the last snapshot written.",
-	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
-	metric_single(t, "snapshot_loaded_pages", GAUGE, "Pages loaded from the snapshot at the start.",
+	metric_single(t, M_snapshot_written_total, (double)__atomic_load_n(&s->written, __ATOMIC_RELAXED));
+	metric_single(t, M_snapshot_failed_total, (double)__atomic_load_n(&s->failed, __ATOMIC_RELAXED));
+	metric_single(t, M_snapshot_bytes, (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
+	metric_single(t, M_snapshot_loaded_pages,
 	    (double)__atomic_load_n(&s->loaded_pages, __ATOMIC_RELAXED));
 	if (at != 0)
-		metric_single(t, "snapshot_age_seconds", GAUGE,
-		    "Time since the last snapshot was written.",
-		    (double)(clock_msec() - at) / 1000);
+		metric_single(t, M_snapshot_age_seconds, (double)(clock_msec() - at) / 1000);
 }
 
-static void write_sibling(struct buf *t, const struct sibling_reader *s)
+static void write_sibling(struct metric_page *t, const struct sibling_reader *s)
 {
 	if (s->n == 0)
 		return;
-	metric_family(t, "sibling_snapshots_total", COUNTER,
-	    "Snapshots of siblings (share.snapshot_from): loaded, or failed to be.");
-	metric_sample(t, "sibling_snapshots_total", "result=\"loaded\"",
+	metric_family(t, M_sibling_snapshots_total);
+	metric_sample(t, M_sibling_snapshots_total, "result=\"loaded\"",
 	    __atomic_load_n(&s->loaded, __ATOMIC_RELAXED));
-	metric_sample(t, "sibling_snapshots_total", "result=\"failed\"",
+	metric_sample(t, M_sibling_snapshots_total, "result=\"failed\"",
 	    __atomic_load_n(&s->failed, __ATOMIC_RELAXED));
-	metric_single(t, "sibling_snapshot_bytes", GAUGE, "Size of the last one that was loaded.",
-	    (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
+	metric_single(t, M_sibling_snapshot_bytes, (double)__atomic_load_n(&s->bytes, __ATOMIC_RELAXED));
 }
 
-static void write_record(struct buf *t, const struct recfile *f)
+static void write_record(struct metric_page *t, const struct recfile *f)
 {
 	if (f->queue == NULL)
 		return;
-	metric_single(t, "record_requests_total", COUNTER, "Requests written to the recording.",
-	    (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
-	metric_single(t, "record_dropped_total", COUNTER,
-		"Decisions and facts not recorded because the queue was full.",
-	    (double)traffic_dropped(f->queue));
-	metric_single(t, "record_bytes", GAUGE, "Size of the recording's file.",
-	    (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
-	metric_single(t, "record_ended", GAUGE,
-		"1: the recording ended, because its file is full or could not be written.",
-	    (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
+	metric_single(t, M_record_requests_total, (double)__atomic_load_n(&f->lines, __ATOMIC_RELAXED));
+	metric_single(t, M_record_dropped_total, (double)traffic_dropped(f->queue));
+	metric_single(t, M_record_bytes, (double)__atomic_load_n(&f->bytes, __ATOMIC_RELAXED));
+	metric_single(t, M_record_ended, (double)__atomic_load_n(&f->ended, __ATOMIC_RELAXED));
 }
 
-static void write_model_bytes(void *arg, const struct model_figures *v)
+static const struct metric_column tokenizer_columns[] = { { M_tokenizer_bytes } };
+static const struct metric_column load_columns[] = { { M_tokenizer_load_seconds } };
+
+static void add_model_bytes(void *arg, const struct model_figures *m)
 {
-	page_addf(arg, "kvroute_tokenizer_bytes{");
-	page_label(arg, "model", span_str(v->model));
-	page_addf(arg, "} %zu\n", v->bytes);
+	struct metric_view *v = metric_view_add(arg, "model", m->model, NULL, NULL);
+
+	if (v != NULL)
+		v->v[0] = (double)m->bytes;
 }
 
-static void write_model_load(void *arg, const struct model_figures *v)
+static void add_model_load(void *arg, const struct model_figures *m)
 {
-	page_addf(arg, "kvroute_tokenizer_load_seconds{");
-	page_label(arg, "model", span_str(v->model));
-	page_addf(arg, ",source=\"%s\"} %.6f\n", v->image ? "image" : "file", v->load_s);
+	struct metric_view *v =
+	    metric_view_add(arg, "model", m->model, "source", m->image ? "image" : "file");
+
+	if (v != NULL)
+		v->v[0] = m->load_s;
 }
 
-static void count_model(void *arg, const struct model_figures *v)
+static void write_models(struct metric_page *t, struct models *m)
 {
-	++*(size_t *)arg;
+	struct metric_views bytes, loads;
+
+	metric_views_init(&bytes);
+	metric_views_init(&loads);
+	models_each(m, add_model_bytes, &bytes);
+	models_each(m, add_model_load, &loads);
+	metric_views_write(t, &bytes, METRIC_COLUMNS(tokenizer_columns));
+	metric_views_write(t, &loads, METRIC_COLUMNS(load_columns));
 }
 
-static void write_models(struct buf *t, struct models *m)
-{
-	size_t n = 0;
-
-	models_each(m, count_model, &n);
-	if (n == 0)
-		return;
-	metric_family(t, "tokenizer_bytes", GAUGE,
-		"Memory of a model's tokenizer; models with the same files share it.");
-	models_each(m, write_model_bytes, t);
-	metric_family(t, "tokenizer_load_seconds", GAUGE,
-		"Load time of the tokenizer, from its files or from its compiled image.");
-	models_each(m, write_model_load, t);
-}
-
-void metrics_write(const struct metrics_from *from, struct buf *t)
+void metrics_write(const struct metrics_from *from, struct metric_page *t)
 {
 	write_process(t, from->agent);
 	write_sandbox(t, &from->agent->sandbox);
@@ -340,9 +285,9 @@ void metrics_write(const struct metrics_from *from, struct buf *t)
 	METRIC_TABLE(t, logrx_rows, from->logrx);
 	METRIC_TABLE(t, admin_rows, from->admin);
 	METRIC_TABLE(t, stats_rows, from->stats);
-	metric_single(t, "stats_answer_seconds_total", COUNTER, "Total time of answered polls.",
-	    (double)count_read(&from->stats->us) / 1e6);
+	metric_single(t, M_stats_answer_seconds_total, (double)count_read(&from->stats->us) / 1e6);
 	METRIC_TABLE(t, engine_rows, from->engines);
-	metric_single(t, "engine_answer_seconds_total", COUNTER, "Total time of answered polls.",
-	    (double)count_read(&from->engines->us) / 1e6);
+	metric_single(t, M_engine_answer_seconds_total, (double)count_read(&from->engines->us) / 1e6);
+	if (t->openmetrics)
+		buf_str(t->t, "# EOF\n");
 }

@@ -1,4 +1,4 @@
-/* metrics_in.h - all metrics as Prometheus text (exposition format 0.0.4).
+/* metrics_in.h - the page of all metrics.
  *
  * Labels come from bounded sets: pools, servers, models of the configuration, words of the agent,
  * numbers of threads. No label comes from a request. */
@@ -18,14 +18,15 @@ struct metrics_from {
 	const struct poll_counters *stats, *engines;
 };
 
-void metrics_write(const struct metrics_from *from, struct buf *t);
+void metrics_write(const struct metrics_from *from, struct metric_page *t);
 
 /* Its parts in other files. */
-void metrics_write_core(struct buf *t, struct route *r);
-void metrics_write_servers(struct buf *t, const struct agent *a);
-void metrics_write_sources(struct buf *t, const struct agent *a);
-void metrics_write_kvsub(struct buf *t, const struct agent *a);
-void metrics_write_share(struct buf *t, const struct agent *a);
-void metrics_write_pools(struct buf *t, struct route *r);	/* also models and compared rules */
+void metrics_write_core(struct metric_page *t, struct route *r);
+void metrics_write_servers(struct metric_page *t, const struct agent *a);
+void metrics_write_sources(struct metric_page *t, const struct agent *a);
+void metrics_write_kvsub(struct metric_page *t, const struct agent *a);
+void metrics_write_share(struct metric_page *t, const struct agent *a);
+void metrics_write_pools(struct metric_page *t, struct route *r);	/* also models, compared rules */
+void metrics_write_histograms(struct metric_page *t, struct route *r);
 
 #endif

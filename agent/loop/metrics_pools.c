@@ -4,29 +4,24 @@
 #include "agent/loop/metrics_in.h"
 
 static const struct metric_column server_columns[] = {
-	{ "server_up", GAUGE, "1: up, as last reported by HAProxy." },
-	{ "server_weight", GAUGE, "Weight, as last reported by HAProxy." },
-	{ "server_connections", GAUGE, "Connections, as last reported by HAProxy." },
-	{ "server_queue", GAUGE, "Requests queued for the server, as last reported by HAProxy." },
-	{ "server_open_requests", GAUGE, "Requests open on the server, by the agent's ledger." },
-	{ "server_backlog_seconds", GAUGE,
-		"Estimated prefill time of requests sent there and not answered yet." },
-	{ "server_picked_total", COUNTER, "Decisions for the server." },
-	{ "server_hit_tokens_total", COUNTER, "Prompt tokens expected in its cache." },
-	{ "server_held_tokens", GAUGE, "Tokens of the pages it holds or claims, over all spaces." },
-	{ "server_failures_total", COUNTER, "Requests that failed on the server." },
-	{ "server_penalty_requests", GAUGE, "Load added for its recent failures, in requests; decays." },
-	{ "server_output_tokens", GAUGE, "Generated tokens that its cache is expected to hold." },
-	{ "server_room_tokens", GAUGE,
-		"Most tokens that the index keeps of it; 0: no limit but index.max_bytes." },
-	{ "server_watchers", GAUGE, "HAProxy processes whose stats socket currently reports the server." },
-	{ "server_closed", GAUGE,
-		"1: one of them reports drain, maintenance or weight 0, so it gets no requests." },
-	{ "server_prefill_tokens_per_second", GAUGE, "Estimated prompt tokens it computes per second." },
-	{ "server_capacity_tokens", GAUGE, "Assumed size of its cache in tokens; 0: unknown." },
-	{ "server_capacity_source", GAUGE,
-	  "Source of that size: 0 none, 1 guess, 2 inferred from times to first token, 3 engine, 4 "
-	  "configuration." },
+	{ M_server_up },
+	{ M_server_weight },
+	{ M_server_connections },
+	{ M_server_queue },
+	{ M_server_open_requests },
+	{ M_server_backlog_seconds },
+	{ M_server_picked_total },
+	{ M_server_hit_tokens_total },
+	{ M_server_held_tokens },
+	{ M_server_failures_total },
+	{ M_server_penalty_requests },
+	{ M_server_output_tokens },
+	{ M_server_room_tokens },
+	{ M_server_watchers },
+	{ M_server_closed },
+	{ M_server_prefill_tokens_per_second },
+	{ M_server_capacity_tokens },
+	{ M_server_capacity_source },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -56,18 +51,15 @@ static void add_server(void *arg, const struct route_server_view *s)
 }
 
 static const struct metric_column engine_columns[] = {
-	{ "engine_waiting_requests", GAUGE,
-		"Requests in the engine's queue, as it reports; NaN: not reported." },
-	{ "engine_running_requests", GAUGE, "Requests that the engine works on; NaN: not reported." },
-	{ "engine_kv_used_ratio", GAUGE, "Share of its KV cache in use; NaN: not reported." },
-	{ "engine_foreign_requests", GAUGE,
-		"Requests on the engine that neither HAProxy nor the agent sent." },
-	{ "engine_block_size_tokens", GAUGE, "Tokens of a block of its KV cache; 0: not reported." },
-	{ "engine_capacity_tokens", GAUGE, "Size of its KV cache in tokens; 0: not reported." },
-	{ "engine_adapters_running", GAUGE, "LoRA adapters in running requests." },
-	{ "engine_adapters_waiting", GAUGE, "LoRA adapters of waiting requests." },
-	{ "engine_adapters_loaded", GAUGE,
-		"LoRA adapters assumed to be loaded in the engine, by their last use." },
+	{ M_engine_waiting_requests },
+	{ M_engine_running_requests },
+	{ M_engine_kv_used_ratio },
+	{ M_engine_foreign_requests },
+	{ M_engine_block_size_tokens },
+	{ M_engine_capacity_tokens },
+	{ M_engine_adapters_running },
+	{ M_engine_adapters_waiting },
+	{ M_engine_adapters_loaded },
 };
 
 static double or_nan(double v)
@@ -95,23 +87,20 @@ static void add_engine(void *arg, const struct route_server_view *s)
 }
 
 static const struct metric_column pool_columns[] = {
-	{ "pool_requests_total", COUNTER, "Requests of the pool." },
-	{ "pool_imbalanced", GAUGE, "1: the loads of the pool are imbalanced." },
-	{ "pool_imbalance_transitions_total", COUNTER, "Changes between balanced and imbalanced." },
-	{ "pool_pressure_ratio", GAUGE, "Ratio of mean waiting time to mean work, smoothed." },
-	{ "pool_wait_error_ratio", GAUGE,
-		"Median of |expected - real| / real of the pool's latest first tokens; NaN: none yet." },
-	{ "pool_choices_total", COUNTER, "Choices among servers; each slice of a body makes one." },
-	{ "pool_choices_dearer_total", COUNTER, "Of these, choices of a server without the least cost." },
-	{ "pool_regret_seconds_total", COUNTER,
-		"Cost of these choices above the least cost, as estimated by the agent." },
+	{ M_pool_requests_total },
+	{ M_pool_imbalanced },
+	{ M_pool_imbalance_transitions_total },
+	{ M_pool_pressure_ratio },
+	{ M_pool_wait_error_ratio },
+	{ M_pool_choices_total },
+	{ M_pool_choices_dearer_total },
+	{ M_pool_regret_seconds_total },
 };
 
 static const struct metric_column split_columns[] = {
-	{ "pool_prefill_total", COUNTER, "Prompts that a server of pools.prefill was to compute." },
-	{ "pool_prefill_failures_total", COUNTER, "Of these, requests that ended with 502, 503 or 504." },
-	{ "pool_transfer_ratio", GAUGE,
-		"Time to transfer a computed prompt, as learned, by the configured one." },
+	{ M_pool_prefill_total },
+	{ M_pool_prefill_failures_total },
+	{ M_pool_transfer_ratio },
 };
 
 /* Only of pools with prefill servers. */
@@ -143,38 +132,8 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 	v->v[7] = p->regret_s;
 }
 
-static void add_wait(void *arg, const struct route_pool_view *p)
-{
-	struct buf *t = arg;
-	uint64_t n = 0;
-
-	for (unsigned b = 0; b < WAIT_BUCKETS; b++) {
-		n += p->wait->bucket[b];
-		page_addf(t, "kvroute_pool_wait_ratio_bucket{");
-		page_label(t, "pool", span_str(p->name));
-		if (b + 1 < WAIT_BUCKETS)
-			page_addf(t, ",le=\"%g\"} %llu\n", wait_bounds[b], (unsigned long long)n);
-		else
-			page_addf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)n);
-	}
-	page_addf(t, "kvroute_pool_wait_ratio_sum{");
-	page_label(t, "pool", span_str(p->name));
-	page_addf(t, "}");
-	metric_value(t, p->wait->ratios);
-	page_addf(t, "kvroute_pool_wait_ratio_count{");
-	page_label(t, "pool", span_str(p->name));
-	page_addf(t, "} %llu\n", (unsigned long long)n);
-}
-
-static void write_waits(struct buf *t, struct route *r)
-{
-	metric_family(t, "pool_wait_ratio", HISTOGRAM,
-		"First tokens of the pool by expected time / real time. 1: as expected.");
-	route_each_pool(r, add_wait, t);
-}
-
 static const struct metric_column pool_facts_column[] = {
-	{ "pool_facts", GAUGE, "1, with the kind of facts that the pool gets." },
+	{ M_pool_facts },
 };
 
 static void add_pool_facts(void *arg, const struct route_pool_view *p)
@@ -186,7 +145,7 @@ static void add_pool_facts(void *arg, const struct route_pool_view *p)
 	v->v[0] = 1;
 }
 
-void metrics_write_servers(struct buf *t, const struct agent *a)
+void metrics_write_servers(struct metric_page *t, const struct agent *a)
 {
 	struct metric_views servers, engines;
 
@@ -198,7 +157,7 @@ void metrics_write_servers(struct buf *t, const struct agent *a)
 	metric_views_write(t, &engines, METRIC_COLUMNS(engine_columns));
 }
 
-static void write_pools(struct buf *t, struct route *r,
+static void write_pools(struct metric_page *t, struct route *r,
     void (*add)(void *arg, const struct route_pool_view *p), const struct metric_column *columns,
     size_t n)
 {
@@ -210,7 +169,7 @@ static void write_pools(struct buf *t, struct route *r,
 }
 
 static const struct metric_column pool_mode_column[] = {
-	{ "pool_mode", GAUGE, "1, with the mode of the pool: on, shadow, off." },
+	{ M_pool_mode },
 };
 
 static void add_pool_mode(void *arg, const struct route_pool_view *p)
@@ -223,12 +182,9 @@ static void add_pool_mode(void *arg, const struct route_pool_view *p)
 }
 
 static const struct metric_column model_columns[] = {
-	{ "model_mode", GAUGE,
-		"1, with the mode of the model: text, tokens, mixed (some kinds of request as text). \"*\": "
-		"models not listed." },
-	{ "model_page_tokens", GAUGE, "Token ids in a page of its prompts, in token mode." },
-	{ "model_kinds_text", GAUGE,
-		"Kinds of request matched as text because token counts differ, counted for each tenant." },
+	{ M_model_mode },
+	{ M_model_page_tokens },
+	{ M_model_kinds_text },
 };
 
 static void add_model(void *arg, const struct route_model_view *m)
@@ -243,8 +199,7 @@ static void add_model(void *arg, const struct route_model_view *m)
 }
 
 static const struct metric_column kind_columns[] = {
-	{ "model_kind_text_tenants", GAUGE,
-		"Tenants for which a kind of request is matched as text because token counts differ." },
+	{ M_model_kind_text_tenants },
 };
 
 static void add_kind(void *arg, const struct route_kind_view *k)
@@ -256,23 +211,17 @@ static void add_kind(void *arg, const struct route_kind_view *k)
 }
 
 static const struct metric_column compare_columns[] = {
-	{ "compare_choices_total", COUNTER, "Choices evaluated by a compared rule." },
-	{ "compare_same_total", COUNTER, "Of these, choices of the server that was really chosen." },
-	{ "compare_regret_seconds_total", COUNTER,
-		"Cost of its choices above the least cost, as estimated by the agent." },
-	{ "compare_hit_tokens_total", COUNTER,
-		"Prompt tokens expected in the caches of the servers that it would choose." },
-	{ "compare_same_first_tokens_total", COUNTER,
-		"First tokens from the server that it would have chosen." },
-	{ "compare_same_first_seconds_total", COUNTER, "What these took." },
-	{ "compare_other_first_tokens_total", COUNTER,
-		"First tokens from a server that it would not have chosen." },
-	{ "compare_other_first_seconds_total", COUNTER, "What these took." },
-	{ "compare_judged_seconds_total", COUNTER,
-	  "Estimated time of these on the server that it would have chosen, corrected by measurements." },
-	{ "compare_gain_seconds", GAUGE,
-		"Mean seconds saved by this rule per request on which it differs; negative: lost." },
-	{ "compare_gain_error_seconds", GAUGE, "Standard error of compare_gain_seconds." },
+	{ M_compare_choices_total },
+	{ M_compare_same_total },
+	{ M_compare_regret_seconds_total },
+	{ M_compare_hit_tokens_total },
+	{ M_compare_same_first_tokens_total },
+	{ M_compare_same_first_seconds_total },
+	{ M_compare_other_first_tokens_total },
+	{ M_compare_other_first_seconds_total },
+	{ M_compare_judged_seconds_total },
+	{ M_compare_gain_seconds },
+	{ M_compare_gain_error_seconds },
 };
 
 static void add_compared(void *arg, const struct route_compare_view *c)
@@ -294,7 +243,7 @@ static void add_compared(void *arg, const struct route_compare_view *c)
 	v->v[10] = c->gain_known ? c->gain_error_s : 0;
 }
 
-static void write_compared(struct buf *t, struct route *r)
+static void write_compared(struct metric_page *t, struct route *r)
 {
 	struct metric_views models, kinds, compared;
 
@@ -309,11 +258,11 @@ static void write_compared(struct buf *t, struct route *r)
 	metric_views_write(t, &compared, METRIC_COLUMNS(compare_columns));
 }
 
-void metrics_write_pools(struct buf *t, struct route *r)
+void metrics_write_pools(struct metric_page *t, struct route *r)
 {
 	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
 	write_pools(t, r, add_split, METRIC_COLUMNS(split_columns));
-	write_waits(t, r);
+	metrics_write_histograms(t, r);
 	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));
 	write_pools(t, r, add_pool_mode, METRIC_COLUMNS(pool_mode_column));
 	write_compared(t, r);

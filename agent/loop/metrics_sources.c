@@ -7,24 +7,18 @@
 #include "agent/route/truth.h"
 
 static const struct metric_column source_columns[] = {
-	{ "events_ranks", GAUGE, "Data-parallel ranks of a server that publishes KV cache events." },
-	{ "events_ranks_trusted", GAUGE,
-		"Of these, ranks whose events are complete enough for decisions." },
-	{ "events_from_start", GAUGE,
-		"1: no event since the engine was started or cleared its cache is missing, and no block had "
-		"no room." },
-	{ "events_block_size_tokens", GAUGE, "Tokens of a block, by its events; 0: none stored yet." },
-	{ "events_blocks", GAUGE, "Blocks that the engine holds by its events, in all tiers." },
-	{ "events_stored_blocks_total", COUNTER, "Blocks stored; each copy counts." },
-	{ "events_removed_blocks_total", COUNTER, "Blocks removed; each copy counts." },
-	{ "events_cleared_total", COUNTER, "Times that the engine cleared its whole cache." },
-	{ "events_skipped_total", COUNTER, "Events that are of an unknown kind or malformed." },
-	{ "events_not_dense_total", COUNTER,
-		"Stored events whose tokens are not exactly those of their blocks." },
-	{ "events_other_layers_total", COUNTER,
-		"Events of layers without full attention, which hold no whole prefix." },
-	{ "events_odd_size_total", COUNTER,
-		"Stored events whose blocks are no whole blocks of their rank, or are too large for a page." },
+	{ M_events_ranks },
+	{ M_events_ranks_trusted },
+	{ M_events_from_start },
+	{ M_events_block_size_tokens },
+	{ M_events_blocks },
+	{ M_events_stored_blocks_total },
+	{ M_events_removed_blocks_total },
+	{ M_events_cleared_total },
+	{ M_events_skipped_total },
+	{ M_events_not_dense_total },
+	{ M_events_other_layers_total },
+	{ M_events_odd_size_total },
 };
 
 _Static_assert(sizeof(source_columns) / sizeof(source_columns[0]) <= METRIC_VIEW_VALUES, "values");
@@ -52,43 +46,34 @@ static void add_source(void *arg, const struct source_view *s)
 #define E(f)	offsetof(struct events_stats, f)
 
 static const struct metric_row index_rows[] = {
-	{ "events_index_limit_bytes", "", GAUGE, E(max_bytes),
-	    "Memory limit of the index of reported blocks." },
-	{ "events_index_records", "", GAUGE, E(records), "Pairs of block and rank in that index." },
-	{ "events_orphans", "", GAUGE, E(parked), "Blocks that wait for an unknown parent." },
-	{ "events_orphans_joined_total", "", COUNTER, E(joined), "Orphans whose parent came." },
-	{ "events_orphans_dropped_total", "", COUNTER, E(parked_dropped),
-	    "Orphans dropped for lack of room." },
-	{ "events_evicted_records_total", "", COUNTER, E(evicted),
-	    "Records evicted for lack of room or above a capacity." },
-	{ "events_expired_records_total", "", COUNTER, E(expired),
-	    "Records that engines.events.expire has ended." },
-	{ "events_unknown_blocks_total", "", COUNTER, E(unknown),
-	    "Blocks removed, or stored without tokens, that were not known." },
-	{ "events_odd_blocks_total", "", COUNTER, E(odd),
-	    "Blocks refused because they contradict what is known of their hash." },
-	{ "events_refused_blocks_total", "", COUNTER, E(refused),
-	    "Blocks refused for lack of room." },
+	{ M_events_index_limit_bytes, "", E(max_bytes) },
+	{ M_events_index_records, "", E(records) },
+	{ M_events_orphans, "", E(parked) },
+	{ M_events_orphans_joined_total, "", E(joined) },
+	{ M_events_orphans_dropped_total, "", E(parked_dropped) },
+	{ M_events_evicted_records_total, "", E(evicted) },
+	{ M_events_expired_records_total, "", E(expired) },
+	{ M_events_unknown_blocks_total, "", E(unknown) },
+	{ M_events_odd_blocks_total, "", E(odd) },
+	{ M_events_refused_blocks_total, "", E(refused) },
 };
 
 /* By which knowledge the chosen server was expected to hold its part of the prompt. */
-static void write_truths(struct buf *t, struct route *r)
+static void write_truths(struct metric_page *t, struct route *r)
 {
 	struct route_stats s;
 	char label[32];
 
 	route_stats(r, &s);
-	metric_family(t, "choices_by_truth_total", COUNTER,
-		"Choices by the knowledge of the chosen server's cache: requests (tree), its events, "
-		"requests on their way (sent), or both.");
+	metric_family(t, M_choices_by_truth_total);
 	for (unsigned i = 0; i < TRUTHS; i++) {
 		snprintf(label, sizeof(label), "truth=\"%s\"", truth_text((enum truth)i));
-		metric_sample(t, "choices_by_truth_total", label, s.truth[i]);
+		metric_sample(t, M_choices_by_truth_total, label, s.truth[i]);
 	}
 }
 
 /* Nothing is written as long as no server publishes events. */
-void metrics_write_sources(struct buf *t, const struct agent *a)
+void metrics_write_sources(struct metric_page *t, const struct agent *a)
 {
 	struct metric_views sources;
 	struct events_stats s;

@@ -1,7 +1,8 @@
 /* http - the request parser of the metrics listener.
  *
  * The result for a request head does not depend on later bytes. The parser accepts the requests
- * that a slow reader of the first line accepts, and its results lie within the input. */
+ * that a slow reader of the first line accepts, and its results lie within the input. Any header
+ * Accept can be judged. */
 #include "agent/loop/http.h"
 #include "tests/fuzz/lib/fuzz.h"
 
@@ -85,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rc == 0) {
 		must(span_within(whole.method, data, size) && span_within(whole.path, data, size));
 		must(visible(whole.method) && whole.path.p[0] == '/');
+		must(whole.accept.n == 0 || span_within(whole.accept, data, size));
+		http_wants_openmetrics(whole.accept);
 	}
 	if (rc == 0 && end > 0) {
 		query = span_of(path.p, path.n);

@@ -43,9 +43,9 @@ static void on_beside(struct ev_loop *loop, ev_io *io, int revents)
 	at.served += recv(io->fd, &c, 1, 0) == 1;
 }
 
-static void render(void *arg, struct buf *t)
+static void render(void *arg, struct metric_page *p)
 {
-	page_addf(t, "figures\n");
+	page_addf(p->t, "figures%s%s\n", p->openmetrics ? " open" : "", p->shards ? " shards" : "");
 }
 
 static int setup(void **state)

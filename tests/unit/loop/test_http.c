@@ -99,6 +99,42 @@ static void bound(void **state)
 	free(p);
 }
 
+static void accepted_types(void **state)
+{
+	static const struct {
+		const char *head, *accept;
+		bool open;
+	} accepts[] = {
+		{ "GET / HTTP/1.1\r\n\r\n", "", false },
+		{ "GET / HTTP/1.1\r\nHost: x\r\naccept:\t*/* \r\n\r\n", "*/*", false },
+		{ "GET / HTTP/1.1\r\nX-Accept: no\r\nAccept: application/openmetrics-text\r\n\r\n",
+		  "application/openmetrics-text", true },
+		/* of Prometheus 2 and 3 */
+		{ "GET / HTTP/1.1\nAccept: application/openmetrics-text;version=1.0.0,application/"
+		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\n\n",
+		  "application/openmetrics-text;version=1.0.0,application/"
+		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", true },
+		{ "GET / HTTP/1.1\nAccept: application/openmetrics-text; q=0.4 , text/plain; q=0.5\n\n",
+		  "application/openmetrics-text; q=0.4 , text/plain; q=0.5", false },
+		{ "GET / HTTP/1.1\nAccept: application/openmetrics-text;q=0\n\n",
+		  "application/openmetrics-text;q=0", false },
+		{ "GET / HTTP/1.1\nAccept: application/openmetrics-text;q=9x\n\n",
+		  "application/openmetrics-text;q=9x", false },
+		{ "GET / HTTP/1.1\nAccept: application/openmetrics-text;q=0.05,text/plain;q=0.049\n\n",
+		  "application/openmetrics-text;q=0.05,text/plain;q=0.049", true },
+	};
+	struct http_request r;
+
+	for (size_t i = 0; i < sizeof(accepts) / sizeof(accepts[0]); i++) {
+		size_t n = strlen(accepts[i].head);
+
+		assert_int_equal(http_parse(edge(accepts[i].head, n), n, &r), 0);
+		if (!span_eq(r.accept, span_str(accepts[i].accept)) ||
+		    http_wants_openmetrics(r.accept) != accepts[i].open)
+			fail_msg("case %zu", i);
+	}
+}
+
 static void answer_heads(void **state)
 {
 	char out[HTTP_HEAD_MAX];
@@ -119,6 +155,7 @@ int main(void)
 		cmocka_unit_test(heads),
 		cmocka_unit_test(later_bytes_do_not_matter),
 		cmocka_unit_test(bound),
+		cmocka_unit_test(accepted_types),
 		cmocka_unit_test(answer_heads),
 	};
 

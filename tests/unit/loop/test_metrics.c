@@ -167,7 +167,7 @@ void route_each_problem(struct route *r,
 
 /* ---- the text --------------------------------------------------------------------------- */
 
-static char *render(void)
+static char *render_as(bool openmetrics, bool shards)
 {
 	static struct worker w[2];
 	static struct agent a;
@@ -177,6 +177,7 @@ static char *render(void)
 	struct poll_counters stats = { .peers = 2, .answered = 8 }, engines = { .peers = 4, .bad = 9 };
 	struct metrics_from from = { &a, &logrx, &admin, &stats, &engines };
 	struct buf t = { .p = NULL };
+	struct metric_page page = { .t = &t, .openmetrics = openmetrics, .shards = shards };
 	char *s;
 	int i;
 
@@ -197,12 +198,17 @@ static char *render(void)
 	a.ready = true;
 	a.started = 1700000000;
 	buf_start(&t, 8u << 20);
-	metrics_write(&from, &t);
+	metrics_write(&from, &page);
 	assert_false(t.failed);
 	s = mem_strndup(t.p, t.n);
 	assert_non_null(s);
 	buf_free(&t);
 	return s;
+}
+
+static char *render(void)
+{
+	return render_as(false, false);
 }
 
 static void has_line(const char *text, const char *line)
@@ -279,14 +285,22 @@ static void figures(void **state)
 	has_line(s, "kvroute_engine_adapters_waiting{pool=\"chat\",server=\"s1\"} 4");
 	has_line(s, "kvroute_engine_adapters_loaded{pool=\"chat\",server=\"s1\"} 3");
 	assert_null(strstr(s, "kvroute_engine_waiting_requests{pool=\"chat\",server=\"x"));
-	has_line(s, "kvroute_index_shard_bytes{shard=\"0\"} 5000");
-	has_line(s, "kvroute_index_shard_limit_bytes{shard=\"63\"} 6000");
-	has_line(s, "kvroute_index_shard_commits_total{shard=\"63\"} 151");
-	has_line(s, "kvroute_index_shard_records{shard=\"5\"} 7");
+	assert_null(strstr(s, "_shard_"));
 	assert_non_null(strstr(s, "kvroute_index_claims_ended_total{how=\"expired\"} 1"));
 	assert_non_null(strstr(s, "\nkvroute_index_fixed_bytes 1"));
 	has_line(s, "kvroute_pool_imbalanced{pool=\"chat\"} 1");
 	has_line(s, "kvroute_pool_facts{pool=\"chat\",facts=\"first\"} 1");
+	mem_free(s);
+}
+
+static void rows_of_shards_only_if_asked_for(void **state)
+{
+	char *s = render_as(false, true);
+
+	has_line(s, "kvroute_index_shard_bytes{shard=\"0\"} 5000");
+	has_line(s, "kvroute_index_shard_limit_bytes{shard=\"63\"} 6000");
+	has_line(s, "kvroute_index_shard_commits_total{shard=\"63\"} 151");
+	has_line(s, "kvroute_index_shard_records{shard=\"5\"} 7");
 	mem_free(s);
 }
 
@@ -427,6 +441,125 @@ static void format(void **state)
 	mem_free(s);
 }
 
+/* ---- the table -------------------------------------------------------------------------- */
+
+/* Return the metric that a sample of length <n> belongs to, with the suffixes of a histogram. */
+static const struct metric_info *info_of(const char *line, size_t n)
+{
+	static const char *const suffix[] = { "", "_bucket", "_sum", "_count" };
+
+	assert_true(n > 8 && strncmp(line, "kvroute_", 8) == 0);
+	for (unsigned m = 0; m < METRICS; m++)
+		for (unsigned k = 0; k < (metric_table[m].kind == HISTOGRAM ? 4 : 1); k++) {
+			size_t base = strlen(metric_table[m].name);
+
+			if (n - 8 == base + strlen(suffix[k]) &&
+			    strncmp(line + 8, metric_table[m].name, base) == 0 &&
+			    strncmp(line + 8 + base, suffix[k], strlen(suffix[k])) == 0)
+				return &metric_table[m];
+		}
+	fail_msg("not in metric_list.h: %.*s", (int)n, line);
+	return NULL;
+}
+
+/* Copy the names of the labels of a sample to <out>, without "le", with commas between them. */
+static void label_names(const char *p, char out[200])
+{
+	size_t n = 0, start;
+	bool quoted = false;
+
+	while (*p != '\0' && *p++ != '{')
+		;
+	for (start = 0; *p != '\0' && (quoted || *p != '}'); p++) {
+		if (quoted && *p == '\\') {
+			p++;
+		} else if (*p == '"') {
+			quoted = !quoted;
+		} else if (!quoted && *p == '=') {
+			if (n - start == 2 && strncmp(out + start, "le", 2) == 0)
+				n = start > 0 ? start - 1 : 0;
+		} else if (!quoted) {
+			if (*p == ',')
+				start = n + 1;
+			if (n < 198)
+				out[n++] = *p;
+		}
+	}
+	out[n] = '\0';
+}
+
+static void labels_are_those_of_the_table(void **state)
+{
+	char *s = render_as(false, true), *line, *save = NULL, have[200];
+
+	for (line = strtok_r(s, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+		const struct metric_info *i;
+
+		if (line[0] == '#')
+			continue;
+		i = info_of(line, strcspn(line, "{ "));
+		label_names(line, have);
+		if (strcmp(have, i->labels) != 0)
+			fail_msg("labels \"%s\" in metric_list.h, \"%s\" here: %s", i->labels, have, line);
+	}
+	mem_free(s);
+}
+
+static void entries_are_well_formed(void **state)
+{
+	for (unsigned m = 0; m < METRICS; m++) {
+		const struct metric_info *i = &metric_table[m];
+		char base[128], end[16];
+
+		snprintf(base, sizeof(base), "%s", i->name);
+		assert_int_equal(ends_with(base, "_total"), i->kind == COUNTER);
+		if (i->kind == COUNTER)
+			base[strlen(base) - strlen("_total")] = '\0';
+		snprintf(end, sizeof(end), "_%s", i->unit);
+		if (i->unit[0] != '\0' && !ends_with(base, end))
+			fail_msg("%s does not end with its unit %s", base, i->unit);
+		if (i->unit[0] == '\0')
+			assert_false(ends_with(base, "_seconds") || ends_with(base, "_bytes"));
+		assert_true(strlen(i->help) > 5 && i->help[strlen(i->help) - 1] == '.');
+		for (unsigned k = 0; k < m; k++)
+			assert_string_not_equal(i->name, metric_table[k].name);
+	}
+}
+
+/* ---- OpenMetrics ------------------------------------------------------------------------ */
+
+static void openmetrics(void **state)
+{
+	char *s = render_as(true, false), *copy = strdup(s), *line, *save = NULL, family[128] = "";
+
+	has_line(s, "# TYPE kvroute_requests counter");
+	has_line(s, "kvroute_requests_total 123456789012345");
+	has_line(s, "# TYPE kvroute_index_bytes gauge");
+	has_line(s, "# UNIT kvroute_index_bytes bytes");
+	has_line(s, "# TYPE kvroute_pool_regret_seconds counter");
+	has_line(s, "# UNIT kvroute_pool_regret_seconds seconds");
+	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"4.0\"} 3");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"5e-06\"} 6");
+	assert_true(ends_with(s, "\n# EOF\n"));
+	for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+		if (strncmp(line, "# TYPE ", 7) == 0) {
+			sscanf(line, "# TYPE %127s", family);
+			assert_false(ends_with(family, "_total"));
+		} else if (line[0] != '#') {
+			assert_int_equal(strncmp(line, family, strlen(family)), 0);
+		} else if (strncmp(line, "# HELP ", 7) == 0) {
+			for (char *q = line; (q = strchr(q, '"')) != NULL; q++)
+				assert_int_equal(q[-1], '\\');
+		}
+	}
+	free(copy);
+	mem_free(s);
+	s = render();
+	assert_null(strstr(s, "# UNIT"));
+	assert_null(strstr(s, "# EOF"));
+	mem_free(s);
+}
+
 /* doc/metrics.py writes the list from the source; every metric printed here must be in it. */
 static void each_is_in_the_manual(void **state)
 {
@@ -497,9 +630,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures),
+		cmocka_unit_test(rows_of_shards_only_if_asked_for),
 		cmocka_unit_test(histogram),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(format),
+		cmocka_unit_test(labels_are_those_of_the_table),
+		cmocka_unit_test(entries_are_well_formed),
+		cmocka_unit_test(openmetrics),
 		cmocka_unit_test(each_is_in_the_manual),
 		cmocka_unit_test(many_and_none),
 		cmocka_unit_test(text_is_bounded),
