@@ -18,6 +18,7 @@ void fact_init(struct fact *f, enum fact_kind kind)
 		.retries = -1,
 		.prompt_tokens = -1,
 		.output_tokens = -1,
+		.cached_tokens = -1,
 		.error = -1,
 	};
 }

@@ -35,6 +35,8 @@ struct fact {
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
 	bool redispatched;	/* DONE: %rc began with '+' */
 	int64_t prompt_tokens;	/* DONE: the engine's own count ("usage.prompt_tokens"); -1 unknown */
+	/* DONE: of the prompt, found in the engine's cache ("cached_tokens"); -1 unknown */
+	int64_t cached_tokens;
 	int64_t output_tokens;	/* DONE: of generated tokens ("usage.completion_tokens"); -1 unknown */
 	struct span orca;	/* DONE: load header of the response, for orca_parse(); empty: none */
 	struct span token;	/* DONE, of a log line: the shared token that authenticates it */

@@ -34,6 +34,7 @@ static const struct field {
 	{ "rc", F_RETRIES, 0, true },
 	{ "ptok", F_COUNT, offsetof(struct fact, prompt_tokens) },
 	{ "gtok", F_COUNT, offsetof(struct fact, output_tokens) },
+	{ "ctok", F_COUNT, offsetof(struct fact, cached_tokens) },
 	{ "orca", F_HEADER, offsetof(struct fact, orca) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };

@@ -10,7 +10,8 @@
 
 #include "agent/feed/metrics.h"
 
-enum meaning { WAITING, RUNNING, USED, BLOCK_SIZE, BLOCKS, TOKENS, STARTED, CONFIG, ADAPTERS };
+enum meaning { WAITING, RUNNING, USED, BLOCK_SIZE, BLOCKS, TOKENS, STARTED, CONFIG, ADAPTERS, HITS,
+	ASKED };
 
 #define NAME(s)	{ s, sizeof(s) - 1 }
 
@@ -35,6 +36,12 @@ static const struct {
 	{ NAME("vllm:cache_config_info"), CONFIG },
 	{ NAME("sglang:cache_config_info"), CONFIG },
 	{ NAME("vllm:lora_requests_info"), ADAPTERS },
+	{ NAME("vllm:prefix_cache_hits_total"), HITS },
+	{ NAME("vllm:gpu_prefix_cache_hits_total"), HITS },
+	{ NAME("sglang:cached_tokens_total"), HITS },
+	{ NAME("vllm:prefix_cache_queries_total"), ASKED },
+	{ NAME("vllm:gpu_prefix_cache_queries_total"), ASKED },
+	{ NAME("sglang:prompt_tokens_total"), ASKED },
 };
 
 static const struct {
@@ -577,6 +584,16 @@ static uint64_t capacity_of(const struct metrics *m, double block_size)
 	return tokens < COUNT_MAX ? (uint64_t)(tokens + 0.5) : 0;
 }
 
+/* Larger counters are no counts of tokens. */
+#define TOKENS_EVER	1e15
+
+static double counter_of(const struct metrics *m, enum meaning meaning)
+{
+	double v = sum_of(m, meaning, -1);
+
+	return v <= TOKENS_EVER ? v : -1;
+}
+
 int metrics_end(struct metrics *m, struct engine_report *r)
 {
 	double block_size;
@@ -601,6 +618,8 @@ int metrics_end(struct metrics *m, struct engine_report *r)
 	r->capacity = capacity_of(m, block_size);
 	r->ranks = ranks_of(m);
 	r->started = mean_of(m, STARTED, 0);
+	r->hit_tokens = counter_of(m, HITS);
+	r->asked_tokens = counter_of(m, ASKED);
 	report_adapters(m, r);
 	return 0;
 }

@@ -19,6 +19,9 @@
  *     capacity      kv_cache_size_tokens, before  max_total_num_tokens,        kv_cache_max_blocks
  *                   num_gpu_blocks                or num_pages
  *     adapters      lora_requests_info            -                            -
+ *     hit_tokens    prefix_cache_hits_total,      cached_tokens_total          -
+ *                   before gpu_prefix_cache_...
+ *     asked_tokens  prefix_cache_queries_total    prompt_tokens_total          -
  *
  *     These names have the prefix "vllm:", "sglang:" or "trtllm_".
  *     vLLM never uses one of its blocks, but counts it among its tokens; <capacity> leaves it out.
@@ -55,6 +58,8 @@ struct engine_report {
 	double kv_used;			/* 0 .. 1; negative: not told */
 	uint32_t block_size;		/* tokens; 0: not told */
 	uint64_t capacity;		/* tokens in all its KV caches; 0: not told */
+	/* ever found in its prefix cache, and of prompts looked up there; -1: not told */
+	double hit_tokens, asked_tokens;
 	uint32_t ranks;			/* of data parallelism, 1 to 64; 0: not told, or not numbered from 0 */
 	double started;			/* of its process, seconds since 1970; 0: not told */
 	uint32_t n_adapters;
@@ -72,7 +77,7 @@ enum {
 #define METRICS_NAME_MAX	47	/* the longest known name has 31 bytes */
 #define METRICS_LABEL_MAX	31
 #define METRICS_NUMBER_MAX	39
-#define METRICS_ROWS		17
+#define METRICS_ROWS		23
 
 enum metrics_label {
 	LABEL_BLOCK_SIZE, LABEL_BLOCKS, LABEL_TOKENS, LABEL_MAX_LORA, LABEL_TP, LABEL_PP, LABEL_DP,

@@ -76,6 +76,7 @@ struct pool *fleet_pool_add(struct fleet *f, struct span name, uint32_t max_pool
 	f->pools = pools;
 	if ((p = pool_new(name)) == NULL)
 		goto refuse;
+	p->number = (uint32_t)f->n_pools;
 	return f->pools[f->n_pools++] = p;
 refuse:
 	f->pools_refused++;

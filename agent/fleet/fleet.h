@@ -91,6 +91,8 @@ struct server {
 	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
 	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */
 	uint64_t last_pick, picked, hit_tokens;
+	uint64_t picked_why[WHY_COUNT];	/* <picked> by the reason of the choice */
+	struct engine_hits hits;	/* told by its engine's metrics */
 	float empty_streams;		/* share of its streams that had no answer, smoothed */
 	bool streamed;			/* a stream of it has ended */
 	struct penalty penalty;
@@ -118,6 +120,7 @@ struct pool_route;	/* the owner's state of a pool */
 
 struct pool {
 	char name[POOL_NAME_MAX + 1];
+	uint32_t number;	/* its place in fleet.pools */
 	const struct policy_opts *policy;	/* set by the owner; never NULL once a server exists */
 	const struct pool_opts *opts;		/* set by the owner and not used here */
 	struct pool_route *route;		/* the same; the owner frees it */

@@ -84,6 +84,31 @@ static struct engine_told told_of(int64_t waiting, int64_t running, double kv_us
 	};
 }
 
+/* A smaller counter has started again, so all of it is new. */
+static uint64_t grown_by(double *last, double now)
+{
+	double by = now >= *last ? now - *last : now;
+
+	*last = now;
+	return (uint64_t)by;
+}
+
+/* The first report says how much there was before. */
+void engine_count_hits(struct engine_hits *h, const struct engine_report *e)
+{
+	uint64_t hit, asked;
+
+	if (e->asked_tokens < 0 || e->hit_tokens < 0)
+		return;
+	hit = grown_by(&h->last_hit, e->hit_tokens);
+	asked = grown_by(&h->last_asked, e->asked_tokens);
+	if (h->told) {
+		h->hit_tokens += hit;
+		h->asked_tokens += asked;
+	}
+	h->told = true;
+}
+
 void engine_take(struct engine_seen *s, const struct engine_report *e,
     const struct engine_sent *sent, msec now, msec until)
 {

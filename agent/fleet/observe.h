@@ -100,6 +100,17 @@ struct engine_seen {
 	uint64_t adapter[ENGINE_ADAPTERS_MAX];	/* hashes of their names, set by the caller */
 };
 
+/* What an engine has found in its prefix cache, by its own counters, since the agent polls it. Its
+ * counters start again when it does. */
+struct engine_hits {
+	uint64_t hit_tokens, asked_tokens;
+	double last_hit, last_asked;	/* the counters as last told; 0: not told */
+	bool told;
+};
+
+/* Add what the counters of a report have grown since the last one. */
+void engine_count_hits(struct engine_hits *h, const struct engine_report *e);
+
 /* Store a polled report. Requests beyond <sent>.open came another way and are as much load. The two
  * counts are of different moments, so only the excess that two reports in a row have counts as
  * <foreign>. */

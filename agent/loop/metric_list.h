@@ -248,6 +248,17 @@ METRIC(prompt_tokens_total, COUNTER, "tokens", "", STABLE,
 	"Prompt tokens of decisions that set a server; estimated for text and for parts not seen.")
 METRIC(hit_tokens_total, COUNTER, "tokens", "", STABLE,
 	"Of these, tokens expected in the cache of the server.")
+METRIC(best_hit_tokens_total, COUNTER, "tokens", "", STABLE,
+	"The same of the candidate that is expected to hold most of each prompt.")
+METRIC(reported_hit_tokens_total, COUNTER, "tokens", "", STABLE,
+	"Prompt tokens that engines found in their caches, by log lines that tell (ctok).")
+METRIC(reported_prompt_tokens_total, COUNTER, "tokens", "", STABLE,
+	"Prompt tokens of these requests.")
+METRIC(reported_expected_tokens_total, COUNTER, "tokens", "", STABLE,
+	"Of these, tokens that were expected in the cache.")
+METRIC(log_requests_total, COUNTER, "", "asked", STABLE,
+	"Log lines of requests that went to a server: HAProxy asked the agent (yes), asked and got no "
+	"answer (failed), did not ask (no).")
 METRIC(index_bytes, GAUGE, "bytes", "", STABLE,
 	"Memory of the index.")
 METRIC(index_limit_bytes, GAUGE, "bytes", "", STABLE,
@@ -419,6 +430,12 @@ METRIC(server_capacity_tokens, GAUGE, "tokens", "pool,server", STABLE,
 METRIC(server_capacity_source, GAUGE, "", "pool,server", STABLE,
 	"Source of that size: 0 none, 1 guess, 2 inferred from times to first token, 3 engine, 4 "
 	"configuration.")
+METRIC(server_choices_total, COUNTER, "", "pool,server,why", STABLE,
+	"Decisions for the server by reason; a reason is here once it occurred.")
+METRIC(engine_hit_tokens_total, COUNTER, "tokens", "pool,server", STABLE,
+	"Prompt tokens that the engine found in its prefix cache, by its own metrics, since it is polled.")
+METRIC(engine_asked_tokens_total, COUNTER, "tokens", "pool,server", STABLE,
+	"Prompt tokens that it looked up there.")
 METRIC(engine_waiting_requests, GAUGE, "", "pool,server", STABLE,
 	"Requests in the engine's queue, as it reports; NaN: not reported.")
 METRIC(engine_running_requests, GAUGE, "", "pool,server", STABLE,
@@ -453,6 +470,31 @@ METRIC(pool_choices_dearer_total, COUNTER, "", "pool", STABLE,
 	"Of these, choices of a server without the least cost.")
 METRIC(pool_regret_seconds_total, COUNTER, "seconds", "pool", STABLE,
 	"Cost of these choices above the least cost, as estimated by the agent.")
+METRIC(pool_first_token_seconds, HISTOGRAM, "seconds", "pool", STABLE,
+	"Time from the decision to the first token, of requests that this agent decided; by the headers "
+	"of streams if no message tells first tokens.")
+METRIC(pool_request_seconds, HISTOGRAM, "seconds", "pool", STABLE,
+	"Time from the decision to the fact that the request ended, of requests that this agent "
+	"decided.")
+METRIC(pool_decision_seconds, HISTOGRAM, "seconds", "pool", STABLE,
+	"Time of route messages in the agent, as decision_seconds.")
+METRIC(pool_prompt_tokens, HISTOGRAM, "tokens", "pool", STABLE,
+	"Prompt tokens of requests, by their first message; estimated for text and for parts not seen.")
+METRIC(shadow_requests_total, COUNTER, "", "pool", STABLE,
+	"Requests in shadow mode whose server is known, so that HAProxy's own balancing (haproxy) can be "
+	"compared with the agent's choice, by the same estimates.")
+METRIC(shadow_same_total, COUNTER, "", "pool", STABLE,
+	"Of these, requests that HAProxy sent to the server of the agent's choice.")
+METRIC(shadow_prompt_tokens_total, COUNTER, "tokens", "pool", STABLE,
+	"Prompt tokens of these.")
+METRIC(shadow_hit_tokens_total, COUNTER, "tokens", "pool", STABLE,
+	"Of these, tokens expected in the cache of the agent's choice.")
+METRIC(shadow_haproxy_hit_tokens_total, COUNTER, "tokens", "pool", STABLE,
+	"Of these, tokens expected in the cache of the server that HAProxy chose.")
+METRIC(shadow_first_seconds_total, COUNTER, "seconds", "pool", STABLE,
+	"Estimated time to the first token at the agent's choice.")
+METRIC(shadow_haproxy_first_seconds_total, COUNTER, "seconds", "pool", STABLE,
+	"Estimated time to the first token at the server that HAProxy chose.")
 METRIC(pool_prefill_total, COUNTER, "", "pool", STABLE,
 	"Prompts that a server of pools.prefill was to compute.")
 METRIC(pool_prefill_failures_total, COUNTER, "", "pool", STABLE,

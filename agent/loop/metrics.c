@@ -74,20 +74,6 @@ static void write_disconnects(struct metric_page *t, const struct serve_counters
 #undef X
 }
 
-static void write_seconds(struct metric_page *t, const struct serve_counters *c)
-{
-	double bounds[SERVE_SECONDS_BUCKETS];
-	const struct metric_bars bars = {
-		.label = "", .n = SERVE_SECONDS_BUCKETS, .bounds = bounds, .bucket = c->us_bucket,
-		.sum = (double)c->us_sum / 1e6,
-	};
-
-	for (int i = 0; i < SERVE_SECONDS_BUCKETS; i++)
-		bounds[i] = (double)serve_us_bounds[i] / 1e6;
-	metric_family(t, M_decision_seconds);
-	metric_histogram(t, M_decision_seconds, &bars);
-}
-
 static void write_threads(struct metric_page *t, const struct agent *a)
 {
 	struct serve_counters serve;
@@ -100,7 +86,7 @@ static void write_threads(struct metric_page *t, const struct agent *a)
 	METRIC_TABLE(t, sock_rows, &socks);
 	METRIC_TABLE(t, budget_rows, &a->budget);
 	write_disconnects(t, &serve);
-	write_seconds(t, &serve);
+	metrics_write_decisions(t, a, &serve);
 	metric_family(t, M_thread_connections);
 	for (i = 0; i < a->n_workers; i++) {
 		snprintf(label, sizeof(label), "thread=\"%u\"", i);
@@ -281,6 +267,7 @@ void metrics_write(const struct metrics_from *from, struct metric_page *t)
 	metrics_write_kvsub(t, from->agent);
 	metrics_write_share(t, from->agent);
 	metrics_write_pools(t, from->agent->route);
+	metrics_write_histograms(t, from->agent);
 	write_threads(t, from->agent);
 	METRIC_TABLE(t, logrx_rows, from->logrx);
 	METRIC_TABLE(t, admin_rows, from->admin);

@@ -27,6 +27,8 @@ void metrics_write_sources(struct metric_page *t, const struct agent *a);
 void metrics_write_kvsub(struct metric_page *t, const struct agent *a);
 void metrics_write_share(struct metric_page *t, const struct agent *a);
 void metrics_write_pools(struct metric_page *t, struct route *r);	/* also models, compared rules */
-void metrics_write_histograms(struct metric_page *t, struct route *r);
+void metrics_write_decisions(
+    struct metric_page *t, const struct agent *a, const struct serve_counters *c);
+void metrics_write_histograms(struct metric_page *t, const struct agent *a);
 
 #endif

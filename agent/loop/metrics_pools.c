@@ -62,6 +62,37 @@ static const struct metric_column engine_columns[] = {
 	{ M_engine_adapters_loaded },
 };
 
+static const struct metric_column choice_columns[] = { { M_server_choices_total } };
+
+static void add_choices(void *arg, const struct route_server_view *s)
+{
+	for (unsigned w = 0; w < WHY_COUNT; w++) {
+		struct metric_view *v = s->picked_why[w] > 0 ?
+		    metric_view_add(arg, "pool", s->pool, "server", s->name) : NULL;
+
+		if (v == NULL)
+			continue;
+		metric_view_label(arg, "why", why_text((enum why)w));
+		v->v[0] = (double)s->picked_why[w];
+	}
+}
+
+static const struct metric_column hit_columns[] = {
+	{ M_engine_hit_tokens_total },
+	{ M_engine_asked_tokens_total },
+};
+
+static void add_hits(void *arg, const struct route_server_view *s)
+{
+	struct metric_view *v =
+	    s->told_hits ? metric_view_add(arg, "pool", s->pool, "server", s->name) : NULL;
+
+	if (v == NULL)
+		return;
+	v->v[0] = (double)s->engine_hit_tokens;
+	v->v[1] = (double)s->engine_asked_tokens;
+}
+
 static double or_nan(double v)
 {
 	return v < 0 ? NAN : v;
@@ -132,6 +163,34 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 	v->v[7] = p->regret_s;
 }
 
+static const struct metric_column shadow_columns[] = {
+	{ M_shadow_requests_total },
+	{ M_shadow_same_total },
+	{ M_shadow_prompt_tokens_total },
+	{ M_shadow_hit_tokens_total },
+	{ M_shadow_haproxy_hit_tokens_total },
+	{ M_shadow_first_seconds_total },
+	{ M_shadow_haproxy_first_seconds_total },
+};
+
+/* Only of pools that were in shadow mode. */
+static void add_shadow(void *arg, const struct route_pool_view *p)
+{
+	const struct shadow_sums *s = &p->shadow;
+	struct metric_view *v = s->requests > 0 || strcmp(p->mode, "shadow") == 0 ?
+	    metric_view_add(arg, "pool", p->name, NULL, NULL) : NULL;
+
+	if (v == NULL)
+		return;
+	v->v[0] = (double)s->requests;
+	v->v[1] = (double)s->same;
+	v->v[2] = (double)s->prompt_tokens;
+	v->v[3] = (double)s->hit_tokens;
+	v->v[4] = (double)s->haproxy_hit_tokens;
+	v->v[5] = s->first_s;
+	v->v[6] = s->haproxy_first_s;
+}
+
 static const struct metric_column pool_facts_column[] = {
 	{ M_pool_facts },
 };
@@ -145,16 +204,23 @@ static void add_pool_facts(void *arg, const struct route_pool_view *p)
 	v->v[0] = 1;
 }
 
+static void write_servers(struct metric_page *t, const struct agent *a,
+    void (*add)(void *arg, const struct route_server_view *s), const struct metric_column *columns,
+    size_t n)
+{
+	struct metric_views vs;
+
+	metric_views_init(&vs);
+	route_each_server(a->route, agent_msec(a), add, &vs);
+	metric_views_write(t, &vs, columns, n);
+}
+
 void metrics_write_servers(struct metric_page *t, const struct agent *a)
 {
-	struct metric_views servers, engines;
-
-	metric_views_init(&servers);
-	metric_views_init(&engines);
-	route_each_server(a->route, agent_msec(a), add_server, &servers);
-	route_each_server(a->route, agent_msec(a), add_engine, &engines);
-	metric_views_write(t, &servers, METRIC_COLUMNS(server_columns));
-	metric_views_write(t, &engines, METRIC_COLUMNS(engine_columns));
+	write_servers(t, a, add_server, METRIC_COLUMNS(server_columns));
+	write_servers(t, a, add_choices, METRIC_COLUMNS(choice_columns));
+	write_servers(t, a, add_engine, METRIC_COLUMNS(engine_columns));
+	write_servers(t, a, add_hits, METRIC_COLUMNS(hit_columns));
 }
 
 static void write_pools(struct metric_page *t, struct route *r,
@@ -262,7 +328,7 @@ void metrics_write_pools(struct metric_page *t, struct route *r)
 {
 	write_pools(t, r, add_pool, METRIC_COLUMNS(pool_columns));
 	write_pools(t, r, add_split, METRIC_COLUMNS(split_columns));
-	metrics_write_histograms(t, r);
+	write_pools(t, r, add_shadow, METRIC_COLUMNS(shadow_columns));
 	write_pools(t, r, add_pool_facts, METRIC_COLUMNS(pool_facts_column));
 	write_pools(t, r, add_pool_mode, METRIC_COLUMNS(pool_mode_column));
 	write_compared(t, r);

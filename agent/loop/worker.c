@@ -254,6 +254,7 @@ struct worker *worker_new(struct agent *a, unsigned number, struct err *e)
 	w->fragments = (struct spop_memory){ grant_fragments, release_fragments, &a->budget };
 	w->env.route = a->route;
 	w->env.count = &w->count;
+	w->env.pools = &w->pools;
 	w->env.clock = env_clock;
 	w->env.wall = env_wall;
 	if (a->by_messages)
@@ -308,5 +309,6 @@ void worker_free(struct worker *w)
 	if (w->loop != NULL)
 		ev_loop_destroy(w->loop);
 	route_scratch_free(w->env.scratch);
+	serve_pools_free(&w->pools);
 	mem_free(w);
 }

@@ -59,6 +59,7 @@ struct worker {
 	struct serve_env env;
 	bool draining;
 	struct serve_counters count;
+	struct serve_pools pools;
 	struct sock_counters socks_count;
 };
 

@@ -347,3 +347,18 @@ bool decisions_find(struct decisions *d, uint64_t uid_hash, struct decision *out
 	pthread_mutex_unlock(&d->lock);
 	return at != NOWHERE;
 }
+
+uint64_t decisions_number(struct decisions *d, uint64_t uid_hash)
+{
+	uint64_t number = 0;
+	uint32_t at;
+
+	if (d == NULL)
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	at = place_find(d, uid_hash);
+	if (at != NOWHERE)
+		number = d->ring[at].number;
+	pthread_mutex_unlock(&d->lock);
+	return number;
+}

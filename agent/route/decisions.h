@@ -123,6 +123,8 @@ void decisions_learn(
 /* Copy at most <n> records with numbers below <before>, newest first. Returns how many. The lock is
  * held while they are copied, so read a few at a time. */
 size_t decisions_read(struct decisions *d, uint64_t before, struct decision *out, size_t n);
+/* Return the number of the last record of a request; 0 if there is none. */
+uint64_t decisions_number(struct decisions *d, uint64_t uid_hash);
 /* Copy the last record of a request. Returns false if there is none. */
 bool decisions_find(struct decisions *d, uint64_t uid_hash, struct decision *out);
 

@@ -101,6 +101,7 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 		.ours = open->owner == NULL,
 		.failed = failed,
 		.prompt_tokens = e->prompt_tokens,
+		.hit_tokens = open->hit_tokens,
 		.lesson = open->lesson,
 	};
 	r->answered[e->uid % ANSWERED_MAX].lesson.whole = true;
@@ -187,6 +188,20 @@ static void compare_headers(uint64_t uid, const struct server *s, const struct f
 		compare_came(p->route->compare, uid, s->id, now, f->response_ms);
 }
 
+/* Count what the engine found in its cache, if the line tells, beside what was expected. */
+static void count_told(
+    struct route *r, const struct fact *f, uint64_t prompt_tokens, uint64_t expected)
+{
+	uint64_t prompt = f->prompt_tokens > 0 ? (uint64_t)f->prompt_tokens : prompt_tokens;
+
+	if (f->kind != FACT_DONE || f->cached_tokens < 0 || !served(f) ||
+	    (uint64_t)f->cached_tokens > prompt)
+		return;
+	r->stats.told_hit_tokens += (uint64_t)f->cached_tokens;
+	r->stats.told_prompt_tokens += prompt;
+	r->stats.told_expected_tokens += expected;
+}
+
 /* Learn from the log line of a request that "first" has closed. */
 static void learn_answered(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
@@ -199,6 +214,11 @@ static void learn_answered(
 		return;
 	}
 	count_output(r, f, &a->lesson, out);
+	if (a->ours) {
+		count_told(r, f, a->prompt_tokens, a->hit_tokens);
+		if (a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
+			times_end(r->fleet.by_id[a->at]->pool, uid, now - a->sent);
+	}
 	if (retried_elsewhere(f))
 		judge_server(r, a->from, VERDICT_CONNECT, a->ours, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
@@ -307,6 +327,19 @@ static bool told_by_sibling(const struct route *r, uint64_t uid)
 	return r->sharing != NULL && uid != 0 && seen_find(r->sharing, uid) == SEEN_OVER_THERE;
 }
 
+static bool is_set(struct span s)
+{
+	return s.n > 0 && !(s.n == 1 && s.p[0] == '-');
+}
+
+/* Count by whether HAProxy asked, if the line tells and a server had the request. */
+static void count_asked(struct route *r, const struct fact *f)
+{
+	if (!f->line || !f->has_why || !is_set(f->server) || of_haproxy(f->server))
+		return;
+	r->stats.asked[f->error > 0 ? ASKED_FAILED : is_set(f->why) ? ASKED_YES : ASKED_NO]++;
+}
+
 /* Count a fact that came to this agent. */
 static void count_fact(
     struct route *r, uint64_t uid, const struct ledger_entry *e, const struct fact *f, msec now)
@@ -315,6 +348,7 @@ static void count_fact(
 		r->stats.firsts++;
 	else
 		r->stats.dones++;
+	count_asked(r, f);
 	r->stats.facts_unknown += e == NULL && !told_by_sibling(r, uid);
 	attached_fact(r, uid, e, f, now);
 }
@@ -351,6 +385,8 @@ static struct server *follow_request(struct route *r, struct ledger_entry *e, co
 
 	if (to != e->server)
 		e->from = e->server->id;
+	if (to != NULL)
+		shadow_went(to->pool->route->shadow, e->uid, to->id);
 	if (to != e->server || !first_token(f))
 		capacity_forget(&e->server->capacity, e->uid);
 	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
@@ -392,6 +428,10 @@ static void learn_open(
 	bool failed;
 
 	note_owner(r, e, f, out);
+	if (out->ours && f->kind == FACT_DONE) {
+		count_told(r, f, e->prompt_tokens, open_of(e)->hit_tokens);
+		times_end(e->server->pool, uid, now - e->since);
+	}
 	note_time(e->server->pool, f, now);
 	learn_tokens(r, e, f, out, now);
 	open_of(e)->answer = out->output_tokens;

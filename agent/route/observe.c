@@ -132,6 +132,7 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 		capacity = s->engine.capacity;
 		sent = sent_to(s);
 		engine_take(&s->engine, e, &sent, now, until);
+		engine_count_hits(&s->hits, e);
 		for (uint32_t i = 0; i < e->n_adapters; i++) {
 			s->engine.adapter[i] = adapter_hash(r, span_str(e->adapter[i].name));
 			adapter_note(r, pool, span_str(e->adapter[i].name));

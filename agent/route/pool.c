@@ -71,6 +71,7 @@ void pools_free(struct route *r)
 
 		policy_memory_free(pr->memory);
 		compare_free(pr->compare);
+		shadow_free(pr->shadow);
 		pthread_mutex_destroy(&pr->rule_lock);
 		mem_free(pr);
 	}

@@ -79,6 +79,10 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 		    server_slowness(s, s->pool->step, now),
 		.backlog_s = s->unanswered_s,
 		.picked = s->picked,
+		.picked_why = s->picked_why,
+		.told_hits = s->hits.told,
+		.engine_hit_tokens = s->hits.hit_tokens,
+		.engine_asked_tokens = s->hits.asked_tokens,
 		.hit_tokens = s->hit_tokens,
 		.held_tokens = room / ROOM_OF_TOKEN,
 		.penalty = penalty_now(&s->penalty, half_life, now),
@@ -159,6 +163,8 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.prefill = p->opts->prefill, .splits = p->route->splits,
 			.split_failures = p->route->split_failures,
 			.transfer_factor = transfer_factor(&p->transfer),
+			.first = &p->route->first, .request = &p->route->request,
+			.shadow = shadow_sums(p->route->shadow),
 		};
 
 		fn(arg, &v);
@@ -245,6 +251,11 @@ void route_each_compared(
 void route_traffic(struct route *r, struct traffic *to)
 {
 	r->traffic = to;
+}
+
+uint64_t route_decision_of(struct route *r, uint64_t uid_hash)
+{
+	return decisions_number(r->decisions, uid_hash);
 }
 
 struct decisions *route_decisions(struct route *r)

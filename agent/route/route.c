@@ -64,6 +64,7 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 		j->previous = e->server->id;
 		j->counted = open_of(e)->tokens;
 		j->counted_hit = open_of(e)->hit_tokens;
+		j->counted_best = open_of(e)->best_hit_tokens;
 		j->told = r->sharing != NULL;
 		j->told_part = open_of(e)->part;
 	}
@@ -172,6 +173,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	o->expected_s = (float)j->expected_s;
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;
+	o->best_hit_tokens = j->counted_best;
 	o->turn_before = turn_before;
 	o->turn = s->last_pick;
 	if (r->sharing == NULL)
@@ -193,13 +195,32 @@ static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
 	*counted = now;
 }
 
+static enum why why_of_choice(const struct job *j)
+{
+	return j->rq.headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
+}
+
+/* Return the tokens of whole pages that the candidate with most of them is expected to hold. */
+static uint64_t best_hit(const struct job *j)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < j->n_candidates; i++)
+		if (j->scratch->candidates[i].depth > most)
+			most = j->scratch->candidates[i].depth;
+	return (uint64_t)most * j->rq.page_tokens;
+}
+
 /* Count a choice. Counters never go back: a server chosen for an earlier slice stays counted. */
 static void count_pick(struct route *r, struct job *j, struct server *s, uint64_t hit)
 {
 	uint64_t before = j->counted_hit;
 
-	if (j->previous != s->id)
+	if (j->previous != s->id) {
 		s->picked++;
+		s->picked_why[why_of_choice(j)]++;
+	}
+	count_more(&j->counted_best, best_hit(j), &r->stats.best_hit_tokens);
 	count_more(&j->counted, j->rq.tokens, &r->stats.prompt_tokens);
 	count_more(&j->counted_hit, hit, &r->stats.hit_tokens);
 	s->hit_tokens += j->counted_hit - before;
@@ -287,6 +308,22 @@ static void note_grown(struct route *r, struct job *j, const struct server *s)
 	at.place->bytes = 0;
 }
 
+/* A later slice replaces an earlier one. */
+static void note_shadow(struct job *j)
+{
+	const struct shadow_choice c = {
+		.uid = j->rq.uid,
+		.from = j->scratch->candidates,
+		.n = j->n_candidates,
+		.chosen = (size_t)j->choice.first,
+		.tokens = j->asks.tokens,
+		.prompt = &j->asks,
+		.opts = &j->pool_seen->opts->policy,
+	};
+
+	shadow_chose(&j->pool_seen->route->shadow, &c);
+}
+
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	struct candidate *c = &j->scratch->candidates[j->choice.first];
@@ -300,8 +337,11 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	s->last_pick = ++j->pool_seen->picks;
 	r->stats.truth[c->truth]++;
 	count_pick(r, j, s, hit);
-	if (j->pool_opts->mode == MODE_SHADOW && (s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
-		return;
+	if (j->pool_opts->mode == MODE_SHADOW) {
+		note_shadow(j);
+		if ((s = fleet_nowhere(&r->fleet, j->pool_seen)) == NULL)
+			return;
+	}
 	j->to = s->id;
 	job_session_sent(r, j, s);
 	if (!c->split)		/* its first token says nothing about the cache of <s> */
@@ -458,7 +498,7 @@ static void decide_locked(
 			choose_server(r, j, st);
 	}
 	if (a->why == WHY_COLD) {
-		a->why = j->rq.headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
+		a->why = why_of_choice(j);
 		if (j->choice.first >= 0)
 			answer_servers(r, j, a);
 	}
@@ -648,7 +688,9 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 	struct request_message m;
 	struct job j;
 
-	*a = (struct route_answer){ .why = WHY_NOPROMPT, .rank = -1, .wait_ms = -1 };
+	*a = (struct route_answer){
+		.why = WHY_NOPROMPT, .rank = -1, .wait_ms = -1, .pool = ROUTE_NO_POOL,
+	};
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, now, &j, &m);
 	if (q->uid.n == 0)
@@ -662,6 +704,8 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 		else
 			decide_request(r, &j, q, a);
 	}
+	if (j.pool_seen != NULL && !a->stands)
+		a->pool = j.pool_seen->number;
 	request_keep_body(&j.rq);
 	if (q->seq > 0) {
 		pthread_mutex_lock(&r->lock);
@@ -674,7 +718,8 @@ void route_decide(struct route *r, struct route_scratch *s, const struct route_r
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a)
 {
 	*a = (struct route_answer){
-		.why = WHY_OVERLOAD, .rank = -1, .wait_ms = -1, .stands = q->seq > 0,
+		.why = WHY_OVERLOAD, .rank = -1, .wait_ms = -1, .pool = ROUTE_NO_POOL,
+		.stands = q->seq > 0,
 	};
 	pthread_mutex_lock(&r->lock);
 	if (q->seq > 0) {

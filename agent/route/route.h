@@ -6,6 +6,7 @@
 #ifndef KVROUTE_ROUTE_ROUTE_H
 #define KVROUTE_ROUTE_ROUTE_H
 
+#include "agent/base/histogram.h"
 #include "agent/feed/engine_load.h"
 #include "agent/feed/fact.h"
 #include "agent/feed/hastats.h"
@@ -143,6 +144,8 @@ struct route_request {
  * that the segment cache holds costs a tenth of other text. */
 #define ROUTE_WORK_FULL	REQUEST_WORK_FULL
 
+#define ROUTE_NO_POOL	UINT32_MAX
+
 struct route_answer {
 	struct span server, alt;	/* "" if not set; in the scratch until its next use */
 	/* host:port of the server of another pool that is to compute the prompt for <server>; "": none */
@@ -162,6 +165,7 @@ struct route_answer {
 	bool more;			/* another slice would help */
 	uint32_t work;			/* steps done */
 	uint64_t decision;		/* number of its record; 0: none is kept */
+	uint32_t pool;			/* its place in route_each_pool(); ROUTE_NO_POOL: none */
 	bool stands;			/* only <more> is set, and the last answer holds: no body waited
 					 * for this slice, or it came before */
 };
@@ -269,6 +273,14 @@ enum orca_result {
 	ORCA_RESULTS
 };
 
+/* Whether HAProxy asked the agent about a request, by its log line. */
+enum line_asked {
+	ASKED_YES,
+	ASKED_FAILED,	/* it did, and got no answer */
+	ASKED_NO,
+	ASKED_COUNT
+};
+
 struct route_stats {
 	uint64_t requests;		/* route at seq 0 */
 	uint64_t slices;		/* route-N */
@@ -295,6 +307,11 @@ struct route_stats {
 	uint64_t chat_refused, chat_unknown;	/* conversations that the engine rejects; that stayed text */
 	uint64_t truth[4];		/* choices by enum truth of the chosen server: truth.h */
 	uint64_t prompt_tokens, hit_tokens;	/* estimated, over all decisions that set a server */
+	uint64_t best_hit_tokens;	/* the same of the candidate that had most */
+	/* of answers whose log line tells how many tokens their engine found: those, all of their
+	 * prompts, and those that were expected */
+	uint64_t told_hit_tokens, told_prompt_tokens, told_expected_tokens;
+	uint64_t asked[ASKED_COUNT];	/* log lines of requests that went to a server */
 	struct index_stats index;
 	struct heads_stats heads;
 	struct turns_stats turns;
@@ -334,6 +351,9 @@ struct route_server_view {
 	double tokens_per_s;		/* its prefill rate, learned or configured */
 	double penalty;			/* requests; see penalty.h */
 	uint64_t picked, hit_tokens, failures;
+	const uint64_t *picked_why;	/* <picked> by enum why */
+	bool told_hits;			/* its engine tells what it found in its prefix cache: */
+	uint64_t engine_hit_tokens, engine_asked_tokens;
 	uint64_t held_tokens;		/* in pages that it holds or claims */
 	uint64_t output_tokens;		/* generated there and expected to be still in its cache */
 	uint64_t room_tokens;		/* bound of what the index keeps of it; 0: only that of bytes */
@@ -348,6 +368,18 @@ struct route_server_view {
 	uint64_t engine_capacity;	/* tokens in its cache; 0: not told */
 	uint32_t adapters_running, adapters_waiting, adapters_loaded;
 };
+
+/* In shadow mode, requests whose server is known: the agent's choice and HAProxy's own, by the same
+ * estimates. */
+struct shadow_sums {
+	uint64_t requests, same;	/* <same>: HAProxy's server was the agent's choice */
+	uint64_t prompt_tokens, hit_tokens, haproxy_hit_tokens;
+	double first_s, haproxy_first_s;	/* until the first token */
+};
+
+/* Upper bounds, in ms, of the histograms below. */
+extern const uint32_t route_first_ms[HISTOGRAM_BUCKETS - 1];
+extern const uint32_t route_request_ms[HISTOGRAM_BUCKETS - 1];
 
 struct route_pool_view {
 	const char *name;
@@ -364,6 +396,9 @@ struct route_pool_view {
 	uint64_t splits;	/* prompts that it computed */
 	uint64_t split_failures;	/* of these, requests that failed as if by it */
 	double transfer_factor;	/* as learned; 1: as configured */
+	/* ms to first tokens and to ends; <who> is a hash of the uid, for route_decision_of() */
+	const struct histogram *first, *request;
+	struct shadow_sums shadow;
 };
 
 /* Call back once for each. A lock is held: be quick, and call no route_... function from within. */
@@ -413,6 +448,10 @@ void route_each_compared(
  * decides. */
 struct traffic;
 void route_traffic(struct route *r, struct traffic *to);
+
+/* Return the number of the record of a request, by a hash of its uid; 0 if it is not kept any
+ * more. */
+uint64_t route_decision_of(struct route *r, uint64_t uid_hash);
 
 /* Return the ring of decisions (decisions.h), which locks itself; NULL if none are kept. */
 struct decisions;

@@ -14,6 +14,7 @@
 #include "agent/route/decisions.h"
 #include "agent/route/grown_in.h"
 #include "agent/route/route.h"
+#include "agent/route/shadow_in.h"
 #include "agent/route/share_in.h"
 #include "agent/route/shared_in.h"
 #include "agent/route/sources_in.h"
@@ -36,7 +37,8 @@ struct lesson {
 /* An entry of the ledger. */
 struct open_request {
 	struct ledger_entry e;	/* first */
-	uint64_t tokens, hit_tokens;	/* in counters so far: a later slice adds the rest */
+	/* in counters so far: a later slice adds the rest */
+	uint64_t tokens, hit_tokens, best_hit_tokens;
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and before it */
 	uint32_t part;			/* of the stream that its entries go to */
 	struct sibling *owner;		/* who decided; NULL: this agent */
@@ -72,7 +74,7 @@ struct answered {
 	uint32_t part;		/* as of its entry */
 	bool ours;		/* this agent decided */
 	bool failed;		/* already counted as a failure */
-	uint64_t prompt_tokens;
+	uint64_t prompt_tokens, hit_tokens;
 	struct lesson lesson;
 };
 
@@ -93,6 +95,8 @@ struct pool_route {
 	uint64_t choices, dearer;	/* see struct route_pool_view */
 	uint64_t splits, split_failures;	/* the same */
 	double regret_s;
+	struct histogram first, request;	/* times.c */
+	struct shadow *shadow;		/* NULL: was never in shadow mode */
 };
 
 /* A later adapter replaces an earlier one, whose requests are text until it is named again. */
@@ -266,6 +270,10 @@ struct server *server_met(struct route *r, struct pool *p, struct span name, siz
 uint64_t adapter_hash(const struct route *r, struct span name);
 
 #define LOAD_HOLDS_MS	3000	/* a load told in passing; an idle engine tells none */
+
+/* times.c: the first token of <e> came after <took>; a request of this agent ended after <took>. */
+void times_first(const struct ledger_entry *e, msec took);
+void times_end(struct pool *p, uint64_t uid, msec took);
 
 /* left.c: return when HAProxy named <s> last, to this agent or another; 0: unknown. */
 msec server_named_at(const struct server *s);

@@ -42,6 +42,7 @@ static void came(const struct ledger_entry *e, msec took, msec now)
 
 void wait_first(const struct ledger_entry *e, msec now)
 {
+	times_first(e, now - e->since);
 	if (teaches(e))
 		came(e, now - e->since, now);
 }
@@ -54,7 +55,12 @@ static msec positive(int64_t ms)
 /* Only the headers of a stream come with its first token, and not those of all engines. */
 void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now)
 {
-	if (teaches(e) && open_of((struct ledger_entry *)e)->lesson.streams && f->response_ms >= 0 &&
-	    rate_headers_known(&e->server->rate, now))
-		came(e, positive(f->queue_ms) + positive(f->connect_ms) + f->response_ms, now);
+	msec took = positive(f->queue_ms) + positive(f->connect_ms) + f->response_ms;
+
+	if (!open_of((struct ledger_entry *)e)->lesson.streams || f->response_ms < 0 ||
+	    !rate_headers_known(&e->server->rate, now))
+		return;
+	times_first(e, took);
+	if (teaches(e))
+		came(e, took, now);
 }

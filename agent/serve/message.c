@@ -44,6 +44,7 @@ static const struct arg fact_args[] = {
 	{ "rc", A_RETRIES, 0 },
 	{ "ptok", A_COUNT, offsetof(struct fact, prompt_tokens) },
 	{ "gtok", A_COUNT, offsetof(struct fact, output_tokens) },
+	{ "ctok", A_COUNT, offsetof(struct fact, cached_tokens) },
 	{ NULL, 0, 0 }
 };
 

@@ -18,4 +18,8 @@ msec message_now(const struct spop_message *m);
 void message_request(struct spop_message *m, struct route_request *q);
 void message_fact(struct spop_message *m, enum fact_kind kind, struct fact *f);
 
+/* pools.c: count a route message that took <us>. <later>: it brought a later slice of a body. */
+void serve_pool_count(
+    struct serve_pools *p, const struct route_answer *a, bool later, usec us);
+
 #endif

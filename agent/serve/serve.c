@@ -234,6 +234,7 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 	if (o.decided) {
 		count_time(env->count, us);
 		route_took(env->route, &o.answer, us);
+		serve_pool_count(env->pools, &o.answer, o.later, us);
 	}
 }
 

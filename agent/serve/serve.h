@@ -5,6 +5,7 @@
 #ifndef KVROUTE_SERVE_SERVE_H
 #define KVROUTE_SERVE_SERVE_H
 
+#include "agent/base/histogram.h"
 #include "agent/route/route.h"
 #include "spoe/spop.h"
 
@@ -24,6 +25,26 @@ struct serve_counters {
 	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
 	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
 };
+
+/* Histograms of one pool in one thread: time of its route messages in us, prompt tokens of its
+ * requests. The ends keep other threads' data out of its cache lines. */
+struct serve_pool {
+	char before[64];
+	struct histogram us, tokens;
+	char after[64];
+};
+
+/* Of one thread, by route_answer.pool; NULL: no request yet. Only this thread adds one, and any may
+ * read. */
+#define SERVE_POOLS_MAX	4096u
+struct serve_pools {
+	struct serve_pool *of[SERVE_POOLS_MAX];
+};
+
+/* Upper bounds of <tokens>. Those of <us> are serve_us_bounds. */
+extern const uint32_t serve_token_bounds[HISTOGRAM_BUCKETS - 1];
+
+void serve_pools_free(struct serve_pools *p);	/* the histograms; not <p> */
 
 /* upper bounds; the last is infinite */
 extern const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS];
@@ -47,6 +68,7 @@ struct serve_env {
 	struct route *route;
 	struct route_scratch *scratch;
 	struct serve_counters *count;
+	struct serve_pools *pools;	/* NULL: no histograms by pool */
 	usec (*clock)(void *arg);	/* monotonic */
 	void *clock_arg;
 	int64_t (*wall)(void *arg);	/* seconds since 1970, UTC; NULL: unknown */

@@ -354,11 +354,13 @@ static void counts(void **state)
 	struct fact f;
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
-		snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\"}",
+		snprintf(line, sizeof(line),
+		    "{\"uid\":\"u\",\"gtok\":\"%s\",\"ptok\":\"%s\",\"ctok\":\"%s\"}", said[i].text,
 		    said[i].text, said[i].text);
 		assert_int_equal(parse(&l, line, strlen(line), &f), 0);
 		check_number(said[i].text, "ptok", f.prompt_tokens, said[i].want);
 		check_number(said[i].text, "gtok", f.output_tokens, said[i].want);
+		check_number(said[i].text, "ctok", f.cached_tokens, said[i].want);
 	}
 	snprintf(line, sizeof(line), "{\"uid\":\"u\",\"gtok\":40,\"ptok\":-7}");
 	assert_int_equal(parse(&l, line, strlen(line), &f), 0);

@@ -79,6 +79,34 @@ static void feed_all(const char *name, const char *p, size_t n, const char *want
 	}
 }
 
+/* Counters of the prefix cache, of all ranks and of the names that engines have had for them. */
+static void what_the_prefix_cache_had(void **state)
+{
+	static const struct { const char *text; double hit, asked; } told[] = {
+		{ "vllm:num_requests_waiting 1\n", -1, -1 },
+		{ "vllm:prefix_cache_hits_total{engine=\"0\"} 300.0\n"
+		  "vllm:prefix_cache_hits_total{engine=\"1\"} 5e+02\n"
+		  "vllm:prefix_cache_queries_total{engine=\"0\"} 1000\n", 800, 1000 },
+		{ "vllm:gpu_prefix_cache_hits_total 3\nvllm:gpu_prefix_cache_queries_total 4\n", 3, 4 },
+		{ "sglang:cached_tokens_total 7\nsglang:prompt_tokens_total 9\n", 7, 9 },
+		{ "vllm:prefix_cache_hits_total 1e300\nvllm:prefix_cache_queries_total 5\n", -1, 5 },
+		{ "vllm:prefix_cache_hits_total NaN\nvllm:prefix_cache_queries_total -5\n"
+		  "vllm:num_requests_waiting 1\n", -1, -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		struct engine_report r;
+		struct metrics m;
+
+		metrics_init(&m);
+		metrics_feed(&m, told[i].text, strlen(told[i].text));
+		assert_int_equal(metrics_end(&m, &r), 0);
+		if (r.hit_tokens != told[i].hit || r.asked_tokens != told[i].asked)
+			fail_msg("case %zu: %g of %g", i, r.hit_tokens, r.asked_tokens);
+	}
+}
+
 #define W	"vllm:num_requests_waiting"
 #define R	"vllm:num_requests_running"
 #define U	"vllm:kv_cache_usage_perc"
@@ -392,6 +420,7 @@ static void every_error_has_a_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_prefix_cache_had),
 		cmocka_unit_test(texts),
 		cmocka_unit_test(three_engines),
 		cmocka_unit_test(a_list_just_fits),

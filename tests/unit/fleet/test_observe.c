@@ -135,12 +135,38 @@ static void a_report_corrects_the_estimate(void **state)
 	}
 }
 
+static void told(struct engine_hits *h, double hit, double asked)
+{
+	struct engine_report r = { .hit_tokens = hit, .asked_tokens = asked };
+
+	engine_count_hits(h, &r);
+}
+
+/* What was before the first report is not counted; a restart begins at 0. */
+static void hits_since_the_first_report(void **state)
+{
+	struct engine_hits h = { .told = false };
+
+	(void)state;
+	told(&h, -1, -1);
+	assert_false(h.told);
+	told(&h, 5000, 9000);
+	assert_true(h.told && h.hit_tokens == 0 && h.asked_tokens == 0);
+	told(&h, 5100, 9300);
+	told(&h, 5100, 9300);
+	assert_true(h.hit_tokens == 100 && h.asked_tokens == 300);
+	told(&h, -1, 9400);			/* half a report is none */
+	told(&h, 30, 40);
+	assert_true(h.hit_tokens == 130 && h.asked_tokens == 340);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_each_field_the_newer_report_counts),
 		cmocka_unit_test(a_capacity_stays),
 		cmocka_unit_test(a_report_corrects_the_estimate),
+		cmocka_unit_test(hits_since_the_first_report),
 		cmocka_unit_test(more_processes_than_places),
 	};
 

@@ -30,6 +30,22 @@ const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
 	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000, UINT32_MAX
 };
 
+const uint32_t serve_token_bounds[HISTOGRAM_BUCKETS - 1] = {
+	32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288,
+};
+const uint32_t route_first_ms[HISTOGRAM_BUCKETS - 1] = {
+	10, 20, 50, 100, 200, 300, 500, 750, 1000, 2000, 5000, 10000, 20000, 60000, 120000,
+};
+const uint32_t route_request_ms[HISTOGRAM_BUCKETS - 1] = {
+	50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1800000,
+};
+
+/* The record of one of these requests is gone. */
+uint64_t route_decision_of(struct route *r, uint64_t uid_hash)
+{
+	return uid_hash == 0xabc ? 4711 : 0;
+}
+
 void route_stats(struct route *r, struct route_stats *s)
 {
 	uint64_t *p = (uint64_t *)s;
@@ -78,11 +94,14 @@ void kvsub_each(struct kvsub *k, kvsub_fn *fn, void *arg)
 void route_each_server(struct route *r, msec now,
 		       void (*fn)(void *arg, const struct route_server_view *v), void *arg)
 {
+	static const uint64_t why[WHY_COUNT] = { [WHY_CACHED] = 70, [WHY_IMBALANCE] = 7 };
 	char name[32];
 	unsigned i;
 
 	for (i = 0; i < n_servers; i++) {
 		struct route_server_view v = {
+			.picked_why = why, .told_hits = i == 1, .engine_hit_tokens = 600,
+			.engine_asked_tokens = 900,
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
 			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
 			.picked = 77, .hit_tokens = 1ull << 50, .held_tokens = 9, .failures = 5,
@@ -117,7 +136,14 @@ void route_each_pool(
 	struct wait_line wait = {
 		.bucket = { 1, 0, 2, [WAIT_BUCKETS - 1] = 4 }, .count = 7, .ratios = 30.5,
 	};
+	const struct histogram first = {
+		.bucket = { [5] = 2, [15] = 1 }, .sum = 200500, .who = { [5] = 0xabc, [15] = 0xdef },
+		.value = { [5] = 250, [15] = 200000 },
+	};
+	const struct histogram request = { .bucket = { 1 }, .sum = 40 };
 	struct route_pool_view v = {
+		.first = &first, .request = &request,
+		.shadow = { .requests = 5, .same = 1, .hit_tokens = 60, .haproxy_hit_tokens = 20, .first_s = 1.5 },
 		.prefill = "computing", .splits = 31, .split_failures = 2, .transfer_factor = 1.5,
 		.name = "chat", .wait = &wait, .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
 		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
@@ -169,6 +195,7 @@ void route_each_problem(struct route *r,
 
 static char *render_as(bool openmetrics, bool shards)
 {
+	static struct serve_pool chat[2];
 	static struct worker w[2];
 	static struct agent a;
 	static struct kvsub events;
@@ -193,6 +220,12 @@ static char *render_as(bool openmetrics, bool shards)
 		w[i].count.closed_bad[SPOP_STATUS_INVALID] = 2;
 		w[i].socks_count.open = 30 + (unsigned)i;
 	}
+	w[0].pools.of[0] = &chat[0];
+	w[1].pools.of[0] = &chat[1];
+	memset(chat, 0, sizeof(chat));
+	histogram_add(&chat[0].us, serve_us_bounds, 15, 90);
+	histogram_add(&chat[1].us, serve_us_bounds, 16, 91);
+	histogram_add(&chat[1].tokens, serve_token_bounds, 4000, 91);
 	a.n_workers = 2;
 	a.kvsub = &events;
 	a.ready = true;
@@ -268,6 +301,13 @@ static void figures(void **state)
 	has_line(s, "kvroute_compare_same_total{pool=\"chat\",rule=\"least_conn\"} 3");
 	has_line(s, "kvroute_compare_regret_seconds_total{pool=\"chat\",rule=\"random\"} 2.25");
 	has_line(s, "kvroute_compare_hit_tokens_total{pool=\"chat\",rule=\"random\"} 4096");
+	has_line(s, "kvroute_server_choices_total{pool=\"chat\",server=\"s1\",why=\"cached\"} 70");
+	has_line(s, "kvroute_server_choices_total{pool=\"chat\",server=\"s1\",why=\"imbalance\"} 7");
+	assert_null(strstr(s, "server=\"s1\",why=\"cold\""));
+	has_line(s, "kvroute_engine_hit_tokens_total{pool=\"chat\",server=\"a\\\"b\\\\c\\nd\"} 600");
+	assert_null(strstr(s, "kvroute_engine_asked_tokens_total{pool=\"chat\",server=\"s1\"}"));
+	has_line(s, "kvroute_shadow_haproxy_hit_tokens_total{pool=\"chat\"} 20");
+	has_line(s, "kvroute_shadow_first_seconds_total{pool=\"chat\"} 1.5");
 	has_line(s, "kvroute_server_output_tokens{pool=\"chat\",server=\"s1\"} 21");
 	has_line(s, "kvroute_server_room_tokens{pool=\"chat\",server=\"s1\"} 34");
 	has_line(s, "kvroute_server_capacity_tokens{pool=\"chat\",server=\"s1\"} 250000");
@@ -322,6 +362,14 @@ static void histogram(void **state)
 	has_line(s, "kvroute_pool_wait_ratio_sum{pool=\"chat\"} 30.5");
 	has_line(s, "kvroute_pool_wait_ratio_count{pool=\"chat\"} 7");
 	has_line(s, "kvroute_pool_wait_error_ratio{pool=\"chat\"} 1");
+	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"0.3\"} 2");
+	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"+Inf\"} 3");
+	has_line(s, "kvroute_pool_first_token_seconds_sum{pool=\"chat\"} 200.5");
+	has_line(s, "kvroute_pool_request_seconds_bucket{pool=\"chat\",le=\"0.05\"} 1");
+	has_line(s, "kvroute_pool_decision_seconds_bucket{pool=\"chat\",le=\"2e-05\"} 2");
+	has_line(s, "kvroute_pool_decision_seconds_count{pool=\"chat\"} 2");
+	has_line(s, "kvroute_pool_prompt_tokens_bucket{pool=\"chat\",le=\"4096\"} 1");
+	has_line(s, "kvroute_pool_prompt_tokens_sum{pool=\"chat\"} 4000");
 	has_line(s, "kvroute_decision_seconds_sum 3");
 	has_line(s, "kvroute_decision_seconds_count 16");
 	mem_free(s);
@@ -540,6 +588,12 @@ static void openmetrics(void **state)
 	has_line(s, "# UNIT kvroute_pool_regret_seconds seconds");
 	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"4.0\"} 3");
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"5e-06\"} 6");
+	has_line(s, "kvroute_decision_seconds_bucket{le=\"2e-05\"} 14 # {decision=\"91\"} 1.6e-05");
+	has_line(s, "kvroute_pool_prompt_tokens_bucket{pool=\"chat\",le=\"4096.0\"} 1 # {decision=\"91\"} "
+		    "4000");
+	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"0.3\"} 2 "
+		    "# {decision=\"4711\"} 0.25");
+	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"+Inf\"} 3");
 	assert_true(ends_with(s, "\n# EOF\n"));
 	for (line = strtok_r(copy, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
 		if (strncmp(line, "# TYPE ", 7) == 0) {

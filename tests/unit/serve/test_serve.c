@@ -818,6 +818,42 @@ static void a_frame_without_memory(void **state)
 	world_end(&w);
 }
 
+/* Requests are in the histograms of their pool, with the numbers of their decisions. */
+static void histograms_of_pools(void **state)
+{
+	static struct serve_pools pools;
+	const struct serve_pool *one;
+	struct world w;
+	struct peer p;
+	uint64_t n = 0, tokens = 0;
+
+	(void)state;
+	world_options(&w);
+	w.o.decisions_keep = 8;
+	world_open(&w);
+	peer_hello(&p, &w, 16380);
+	p.env.pools = &pools;
+	p.step = 7;
+	notify_route(&p, 3, "u", "ab");
+	notify_route(&p, 4, "v", "abc");
+	deliver(&p);
+	one = pools.of[0];
+	assert_non_null(one);
+	assert_null(pools.of[1]);
+	for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++) {
+		n += one->us.bucket[b];
+		tokens += one->tokens.bucket[b];
+	}
+	assert_int_equal(n, 2);
+	assert_int_equal(tokens, 2);
+	assert_int_equal(one->tokens.sum, 5 * TURN_PAGES * 16);
+	assert_int_equal(one->tokens.who[4], 2);	/* 256 < 480 <= 512 */
+	assert_int_equal(one->tokens.value[4], 3 * TURN_PAGES * 16);
+	serve_pools_free(&pools);
+	peer_end(&p);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -836,6 +872,7 @@ int main(void)
 		cmocka_unit_test(a_model),
 		cmocka_unit_test(a_long_model_and_two_messages),
 		cmocka_unit_test(overloaded),
+		cmocka_unit_test(histograms_of_pools),
 		cmocka_unit_test(a_health_check),
 		cmocka_unit_test(a_stray_http_request),
 		cmocka_unit_test(draining),
