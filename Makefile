@@ -235,6 +235,11 @@ demo:
 	@python3 tests/it/demo.py
 demo-stop:
 	@python3 tests/it/demo.py stop
+# files that are made of agent/loop/metric_list.h; suite monitoring tells if they are stale
+docs:
+	@python3 doc/metrics.py
+	@python3 doc/monitoring.py
+.PHONY: docs
 test:
 	@tests/tools/deps.sh
 	@echo "building (V=1 shows how)"

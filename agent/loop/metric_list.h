@@ -611,7 +611,7 @@ METRIC(share_snapshot_bytes, GAUGE, "bytes", "", INTERNAL,
 	"Size of the last one written or loaded.")
 METRIC(share_lag_seconds, GAUGE, "seconds", "agent", STABLE,
 	"Age of the newest batch of a sibling when it was read, by the clocks of both.")
-METRIC(share_silent_seconds, GAUGE, "seconds", "agent", INTERNAL,
+METRIC(share_silent_seconds, GAUGE, "seconds", "agent", STABLE,
 	"Time since the newest batch of a sibling.")
 METRIC(share_sibling_warm, GAUGE, "", "agent", INTERNAL,
 	"1: the sibling has the state of the fleet.")
