@@ -195,6 +195,29 @@ static void others_are_answered_meanwhile(void **state)
 		ev_run(at.loop, EVRUN_NOWAIT);
 }
 
+/* The format and the rows of /metrics are as asked for. */
+static void formats_of_metrics(void **state)
+{
+	static const struct { const char *request, *head, *body; } cases[] = {
+		{ "GET /metrics HTTP/1.1\r\n\r\n", "text/plain; version=0.0.4; charset=utf-8",
+		  "\r\n\r\nfigures\n" },
+		{ "GET /metrics?shards=1 HTTP/1.1\r\nAccept: */*\r\n\r\n",
+		  "text/plain; version=0.0.4; charset=utf-8", "\r\n\r\nfigures shards\n" },
+		{ "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n",
+		  "application/openmetrics-text; version=1.0.0; charset=utf-8", "\r\n\r\nfigures open\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = ask_for(cases[i].request);
+		char type[128];
+
+		turn_until_answered(&fd, 1);
+		snprintf(type, sizeof(type), "\r\nContent-Type: %s\r\n", cases[i].head);
+		assert_int_equal(count(&got, type), 1);
+		assert_int_equal(count(&got, cases[i].body), 1);
+	}
+}
+
 static void an_end_in_the_middle(void **state)
 {
 	int fd = ask_for("GET /decisions?n=4096 HTTP/1.1\r\n\r\n");
@@ -220,6 +243,7 @@ int main(void)
 		T(many_pages_share_turns),
 		T(others_are_answered_meanwhile),
 		T(an_end_in_the_middle),
+		T(formats_of_metrics),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

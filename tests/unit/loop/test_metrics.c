@@ -143,7 +143,9 @@ void route_each_pool(
 	const struct histogram request = { .bucket = { 1 }, .sum = 40 };
 	struct route_pool_view v = {
 		.first = &first, .request = &request,
-		.shadow = { .requests = 5, .same = 1, .hit_tokens = 60, .haproxy_hit_tokens = 20, .first_s = 1.5 },
+		.shadow = {
+			.requests = 5, .same = 1, .hit_tokens = 60, .haproxy_hit_tokens = 20, .first_s = 1.5,
+		},
 		.prefill = "computing", .splits = 31, .split_failures = 2, .transfer_factor = 1.5,
 		.name = "chat", .wait = &wait, .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
 		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
