@@ -46,7 +46,7 @@ _Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYT
 static uint64_t rules_max(const struct pool_opts *p)
 {
 	struct policy_opts one = p->policy;
-	uint64_t n = policy_memory_max(&one);
+	uint64_t n = policy_memory_max(&one) + (p->mode == MODE_SHADOW ? shadow_bytes() : 0);
 
 	for (unsigned i = 0; i < COMPARE_MAX && p->compare[i] != 0; i++) {
 		one.rule = (enum policy_rule)(p->compare[i] - 1);

@@ -19,6 +19,11 @@ struct shadow {
 	struct shadow_open open[SHADOW_OPEN];
 };
 
+uint64_t shadow_bytes(void)
+{
+	return sizeof(struct shadow);
+}
+
 static struct shadow_at place_of(const struct shadow_choice *c, const struct candidate *from)
 {
 	uint64_t held = from->cached < c->tokens ? from->cached : c->tokens;

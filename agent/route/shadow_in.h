@@ -21,6 +21,8 @@
 
 struct shadow;
 
+uint64_t shadow_bytes(void);	/* of one pool in shadow mode */
+
 struct shadow_choice {
 	uint64_t uid;
 	const struct candidate *from;
