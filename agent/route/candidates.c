@@ -151,6 +151,18 @@ static void take_load(struct route *r, struct job *j, struct settling *st)
 		j->pool_seen->loaded = j->rq.now;
 }
 
+void job_take_known(const struct route *r, struct job *j)
+{
+	j->n_candidates = 0;
+	if (j->pool_seen == NULL)
+		return;
+	if (j->pool_seen->loaded > 0)
+		use_known(j);
+	else
+		use_watched(j);
+	hold_backups(r, j);
+}
+
 void job_take_load(struct route *r, struct job *j, struct settling *st)
 {
 	j->n_candidates = 0;

@@ -260,6 +260,7 @@ static void learn_done(struct decision *x, const struct fact *f, uint64_t output
 	x->end = (uint8_t)f->end;
 	x->retries = f->retries;
 	x->output_tokens = output_tokens;
+	x->engine_tokens = f->prompt_tokens;
 }
 
 void decisions_learn(

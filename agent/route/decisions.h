@@ -5,8 +5,8 @@
  *      names   of servers by id: a record needs four bytes for one, and outlives the server
  *      blocks  of prompts, as numbers in a ring of their own: which prompts began alike, for replay
  *
- * Nothing of a prompt is stored, and no name of a tenant, a model or a session. Hashes do not leave
- * the process.
+ * Nothing of a prompt is stored, and no name of a tenant or a session. Hashes do not leave the
+ * process.
  * The number of a block is 32 bits of a hash of page keys under another key, made from the agent's
  * key and its seed. So it says only "the same as that one", and nothing after the process ends.
  *
@@ -20,6 +20,7 @@
 #include "agent/policy/policy.h"
 
 #define DECISION_UID_MAX	63	/* bytes stored of a uid; longer ones are cut */
+#define DECISION_MODEL_MAX	63	/* the same of the name of a model */
 #define DECISION_CANDIDATES	6	/* the chosen one, the second choice and the cheapest others */
 #define DECISION_BLOCK_TOKENS	512u	/* as in published traces; less if no multiple of a page */
 #define DECISION_BLOCKS_MAX	1024u	/* stored of one prompt */
@@ -54,6 +55,8 @@ struct decision {
 	uint64_t uid_hash;
 	msec at;
 	char uid[DECISION_UID_MAX + 1];
+	char model[DECISION_MODEL_MAX + 1];	/* as the space has it; "": unknown */
+	bool text;			/* the prompt is matched as text, not as token ids */
 	const char *pool;		/* valid as long as the route; NULL: too many pools */
 	uint8_t rule, why, mode, step;	/* enums of policy.h, route.h, fleet.h */
 	bool cut, imbalanced;
@@ -90,6 +93,7 @@ struct decision {
 	int64_t expected_ms;		/* from the decision to the first token; -1: unknown */
 	int64_t first_ms, done_ms;	/* from the decision to the fact; -1: none came */
 	uint64_t output_tokens;		/* told by the engine, or estimated from bytes: answer_in.h */
+	int64_t engine_tokens;		/* of the prompt, as its engine counted; -1: not told */
 	struct decision_server went;	/* server that had it last; NONE: unknown */
 };
 

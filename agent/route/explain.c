@@ -118,6 +118,7 @@ static void put_choice(const struct job *j, struct decision *x)
 static void put_prompt(
     struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
 {
+	size_t n;
 	uint32_t of = j->rq.page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->rq.page_tokens : 0;
 
 	if (of == 0)
@@ -131,6 +132,10 @@ static void put_prompt(
 	x->bounded = j->rq.news.bounded;
 	x->bound = (uint8_t)j->rq.bound;
 	x->work = a->work;
+	x->text = j->rq.mode == PROMPT_TEXT;
+	n = j->rq.space_model.n < DECISION_MODEL_MAX ? j->rq.space_model.n : DECISION_MODEL_MAX;
+	if (n > 0)
+		memcpy(x->model, j->rq.space_model.p, n);
 	if (j->rq.n_pages == 0)
 		return;
 	x->block_tokens = of * j->rq.page_tokens;
@@ -138,13 +143,11 @@ static void put_prompt(
 	    j->rq.n_pages, of, j->scratch->blocks);
 }
 
-void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+void explain_fill(struct route *r, const struct job *j, const struct route_request *q,
+    const struct route_answer *a, struct decision *x)
 {
-	struct decision *x = &j->scratch->decision;
 	size_t n = q->uid.n < DECISION_UID_MAX ? q->uid.n : DECISION_UID_MAX;
 
-	if (r->decisions == NULL)
-		return;
 	memset(x, 0, sizeof(*x));
 	if (n > 0)
 		memcpy(x->uid, q->uid.p, n);
@@ -157,11 +160,20 @@ void explain(struct route *r, struct job *j, const struct route_request *q, stru
 	x->step = (uint8_t)j->step;
 	x->chosen.id = x->second.id = x->prefill.id = x->offer.server.id = x->went.id = SERVER_NONE;
 	x->status = x->retries = x->rank = -1;
-	x->first_ms = x->done_ms = x->expected_ms = -1;
+	x->first_ms = x->done_ms = x->expected_ms = x->engine_tokens = -1;
 	if (j->described)
 		put_prompt(r, j, a, x);
 	put_session(j, x);
 	put_choice(j, x);
+}
+
+void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+{
+	struct decision *x = &j->scratch->decision;
+
+	if (r->decisions == NULL)
+		return;
+	explain_fill(r, j, q, a, x);
 	a->decision = decisions_put(r->decisions, x, j->scratch->blocks);
 }
 

@@ -108,6 +108,11 @@ static inline uint64_t job_sure_tokens(const struct job *j)
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
 	       struct job *j, struct request_message *m);
 
+/* route.c: look the prompt up before the choice: in the index and in the memories of the rules. */
+void job_match(struct route *r, struct job *j);
+/* route.c: write the choice to <a>. The lock is held. */
+void job_answer(struct route *r, struct job *j, struct route_answer *a);
+
 /* route.c: store the claim in the entry of <uid>, which <p> is pending for. If the entry was
  * settled while the index committed, the claim is settled now. If there is no entry, no fact can
  * settle it: then it is confirmed, or cancelled in shadow mode. <claim> is 0 if the index had no
@@ -214,6 +219,8 @@ double job_promised_s(const struct route *r, const struct job *j, const struct s
 /* candidates.c, under the route's lock: read the load string; set the candidates. */
 void job_take_load(struct route *r, struct job *j, struct settling *st);
 void job_candidates(struct route *r, struct job *j);
+/* The same without a message: the servers of the last load string, or else of stats rows. */
+void job_take_known(const struct route *r, struct job *j);
 
 /* grown_match.c: set <end> and <grown>, after the match and the marks. */
 void job_ends(const struct route *r, struct job *j);
@@ -230,7 +237,10 @@ uint32_t job_grown_pages(const struct route *r, const struct job *j, const struc
 /* copies.c: set <shared> of the candidates, and <common_tokens>. O(candidates + marks). */
 void job_share(struct route *r, struct job *j);
 
-/* explain.c: record what <a> says and why. Takes only the lock of the ring. */
+/* explain.c: write what <a> says and why to <x>, with its blocks in the scratch. */
+void explain_fill(struct route *r, const struct job *j, const struct route_request *q,
+    const struct route_answer *a, struct decision *x);
+/* explain.c: record it. Takes only the lock of the ring. */
 void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a);
 
 /* traffic_put.c: record a decision that had a prompt, without a lock of the route's; and a fact.

@@ -426,7 +426,7 @@ static uint64_t as_counted(const struct job *j, uint64_t tokens)
 	    tokens;
 }
 
-static void answer_servers(struct route *r, struct job *j, struct route_answer *a)
+void job_answer(struct route *r, struct job *j, struct route_answer *a)
 {
 	const struct candidate *c = j->scratch->candidates;
 
@@ -500,7 +500,7 @@ static void decide_locked(
 	if (a->why == WHY_COLD) {
 		a->why = why_of_choice(j);
 		if (j->choice.first >= 0)
-			answer_servers(r, j, a);
+			job_answer(r, j, a);
 	}
 	hide_choice(j, a);
 	count_request(r, j, a);
@@ -542,8 +542,7 @@ static void mark_prompt(const struct route *r, struct job *j)
 	j->sent.chain = chain;
 }
 
-/* Look the prompt up before the choice: in the index and in the memories of the rules. */
-static void match_prompt(struct route *r, struct job *j)
+void job_match(struct route *r, struct job *j)
 {
 	struct pool *p = j->pool_seen;
 	const struct policy_opts *po = &j->pool_opts->policy;
@@ -665,7 +664,7 @@ static void decide_request(
 	a->more = j->rq.more && a->why != WHY_BADBODY;
 	if (a->why == WHY_COLD) {
 		a->prompt_pages = j->rq.n_pages;
-		match_prompt(r, j);
+		job_match(r, j);
 		a->tokens = as_counted(j, j->asks.tokens);
 		a->priority = j->rq.prompt->priority_hinted ? j->rq.prompt->priority : 0;
 		if (model_is_fit(j->rq.space_model))

@@ -13,6 +13,7 @@
 #include "agent/feed/metrics.h"
 #include "agent/index/index.h"
 #include "agent/index/snapshot.h"
+#include "agent/index/spaces.h"
 #include "agent/policy/policy.h"
 #include "agent/prompt/heads.h"
 #include "agent/prompt/turns.h"
@@ -234,6 +235,24 @@ void route_tick(struct route *r, msec now);
  * microseconds. Returns true if there is more. To be called by one thread until it returns false,
  * after each route_tick(). */
 bool route_work(struct route *r);
+
+/* ---- for an operator ----------------------------------------------------------------------- */
+
+/* Decide on <q>, a whole body, as it would be decided now, and learn nothing. Sets <x>, and <space>
+ * if the body has a prompt. <s> may be that of no other thread. O(body). */
+struct decision;
+void route_ask(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
+    struct decision *x, uint64_t space[2]);
+
+/* Forget what requests taught of the cache of a server, in the next steps of route_work(). Returns
+ * false if there is no such server. Any thread. */
+bool route_clear_server(struct route *r, struct span pool, struct span server);
+
+/* index_spaces() and index_clear_space() of the index. */
+bool route_spaces(struct route *r, struct spaces_walk *w, uint32_t looks,
+    void (*fn)(void *arg, const struct space_view *v), void *arg);
+bool route_clear_space(struct route *r, struct spaces_walk *w, const uint64_t space[2],
+    uint32_t looks, uint64_t *records);
 
 /* ---- over a restart ------------------------------------------------------------------------ */
 
