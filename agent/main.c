@@ -113,6 +113,14 @@ static int reload(void *arg, int fd, struct route_opts *route, struct loop_opts 
 	return 0;
 }
 
+static void print_options(void *arg, const struct route_opts *route, const struct loop_opts *loop,
+    void (*put)(void *to, const char *text, size_t n), void *to)
+{
+	const struct conf c = { .route = *route, .loop = *loop };	/* borrowed: not freed */
+
+	conf_print(&c, put, to);
+}
+
 /* ---- actions ---------------------------------------------------------------------------- */
 
 static void write_stdout(void *arg, const char *text, size_t n)
@@ -183,7 +191,7 @@ static int version(void)
 static int run_agent(const struct conf *c, const char *file)
 {
 	struct reload_arg arg = { file, c };
-	struct loop_reload again = { file, reload, &arg };
+	struct loop_reload again = { file, reload, print_options, &arg };
 	struct err e = { 0 };
 
 	if (loop_run(&c->loop, &c->route, &again, &e) == 0)

@@ -46,6 +46,9 @@ static const char *const transformers_words[] = { "newest", "5.20", NULL };
 static const char *const special_words[] = { "auto", "add", "none", NULL };
 static const char *const normalizer_words[] = { "auto", "none", "nfc", NULL };
 
+/* In the order of enum decisions_to. */
+static const char *const decisions_words[] = { "local", "all", "none", NULL };
+
 /* In the order of enum share_ready. */
 static const char *const ready_words[] = { "warm", "always", NULL };
 
@@ -113,6 +116,16 @@ const struct conf_key conf_keys[] = {
 
 	{ "metrics.listen", TYPE_ADDRS, LIST(loop.metrics), 0, LISTEN_MAX, RESTART,
 	  .help = "HTTP addresses for /metrics, /decisions, /live and /ready." },
+
+	{ "metrics.decisions", TYPE_WORD, CONF(loop.decisions_to), 0, 0, RELOAD, decisions_words,
+	  .help = "Who may read /decisions there: this machine (local), all clients (all), or none." },
+
+	{ "runtime.path", TYPE_PATH, CONF(loop.runtime_path), 0, 107, RESTART,
+	  .help = "Unix socket for commands of an operator: kvroutectl -s; empty: none." },
+	{ "runtime.mode", TYPE_MODE, CONF(loop.runtime_mode), 0, 0777, RESTART,
+	  .help = "File mode of that socket; who may write to it may give all commands." },
+	{ "runtime.group", TYPE_NAME, CONF(loop.runtime_group), 0, NAME_CHARS_MAX - 1, RESTART,
+	  .help = "Group of that socket; empty: the group of the agent." },
 
 	{ "stats_feed.sockets", TYPE_ADDRS, LIST(loop.stats), 0, LISTEN_MAX, RELOAD,
 	  .help = "HAProxy's stats sockets, one per process, polled for the state of its servers." },
@@ -451,6 +464,7 @@ const struct conf_section conf_sections[] = {
 	{ "spop", SHAPE_KEYS, "Connections from HAProxy's SPOE filter." },
 	{ "log_feed", SHAPE_KEYS, "HAProxy's log lines: how each request ended." },
 	{ "metrics", SHAPE_KEYS, "HTTP listener for Prometheus and health checks." },
+	{ "runtime", SHAPE_KEYS, "Socket for commands of an operator: kvroutectl(8), RUNTIME SOCKET." },
 	{ "stats_feed", SHAPE_KEYS,
 		"HAProxy's stats sockets: drain, maintenance, and the load of servers." },
 	{ "engine_feed", SHAPE_KEYS, "Metrics of the engines listed under engines." },

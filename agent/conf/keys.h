@@ -72,7 +72,7 @@ struct conf_section {
 	const char *help;	/* lines, each without its "# " */
 };
 
-#define CONF_KEYS_MAX	160
+#define CONF_KEYS_MAX	168
 #define CONF_SECTIONS_MAX	32
 
 extern const struct conf_key conf_keys[];

@@ -13,6 +13,7 @@ int ctl_models(int argc, char **argv);
 int ctl_pages(int argc, char **argv);
 int ctl_render(int argc, char **argv);
 int ctl_sim(int argc, char **argv);
+int ctl_socket(const char *socket, int argc, char **argv);	/* a command, without options */
 int ctl_tokenize(int argc, char **argv);
 int ctl_why(int argc, char **argv);
 

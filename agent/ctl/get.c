@@ -69,7 +69,7 @@ static int connect_inet(const char *address, const char **why)
 	return fd;
 }
 
-static int connect_to(const char *address, const char **why)
+int ctl_connect(const char *address, const char **why)
 {
 	int fd;
 
@@ -108,7 +108,7 @@ static int read_answer(int fd, struct http_answer *a, const char **why)
 
 int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why)
 {
-	int fd = connect_to(address, why), status;
+	int fd = ctl_connect(address, why), status;
 
 	if (fd < 0)
 		return -1;

@@ -31,7 +31,8 @@ static const struct verb {
 
 static int usage(FILE *to, int status)
 {
-	fprintf(to, "usage: kvroutectl VERB [options]\n\n");
+	fprintf(to, "usage: kvroutectl VERB [options]\n"
+		"       kvroutectl -s SOCKET [COMMAND]    a command of the runtime socket; try help\n\n");
 	for (size_t i = 0; i < N_VERBS; i++)
 		fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].help);
 	fprintf(to, "\nSee kvroutectl VERB -h and kvroutectl(8).\n");
@@ -42,6 +43,8 @@ int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return usage(stderr, CTL_USAGE);
+	if (strcmp(argv[1], "-s") == 0)
+		return argc < 3 ? usage(stderr, CTL_USAGE) : ctl_socket(argv[2], argc - 3, argv + 3);
 	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)
 		return usage(stdout, 0);
 	if (strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "--version") == 0) {

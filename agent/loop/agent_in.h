@@ -3,6 +3,7 @@
 #define KVROUTE_LOOP_AGENT_IN_H
 
 #include "agent/loop/budget_in.h"
+#include "agent/loop/config_text_in.h"
 #include "agent/loop/connect_ports_in.h"
 #include "agent/loop/log_in.h"
 #include "agent/loop/models.h"
@@ -29,6 +30,7 @@ struct tune {
 	size_t max_joined;
 	unsigned max_open;
 	size_t send_buffer;
+	enum decisions_to decisions_to;
 };
 
 #define tune_get(field)		__atomic_load_n(&(field), __ATOMIC_RELAXED)
@@ -47,7 +49,7 @@ struct agent {
 	struct route *route;
 	struct log log;
 	struct tune tune;
-	struct listeners spop, log_tcp, log_udp, metrics;
+	struct listeners spop, log_tcp, log_udp, metrics, runtime;	/* <runtime>: one at most */
 	struct worker *worker[THREADS_MAX];
 	unsigned n_workers;
 	int64_t started;	/* seconds since 1970 */
@@ -58,6 +60,7 @@ struct agent {
 	struct sandbox sandbox;	/* not written once threads run, like the next two */
 	struct connect_ports connect_ports;	/* the connections that it allows */
 	struct token feed_token;
+	struct config_text config_text;
 	struct snapfile snapfile;
 	struct recfile recfile;
 	struct models models;	/* changed by the main thread */

@@ -112,6 +112,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	log_problems(s);
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());
+	runtime_sweep(&s->runtime, clock_msec());
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
 	mem_wipe_stack();
 }
@@ -169,11 +170,13 @@ static void *background_main(void *arg)
 	pthread_setname_np(pthread_self(), "background");
 	logrx_start(&s->logrx, s->agent, s->loop);
 	admin_start(&s->admin, s->agent, s->loop);
+	runtime_start(&s->runtime, s->agent, s->loop);
 	poll_peers_start(&s->peers, s->agent, s->loop);
 	on_peers_reload(s->loop, &s->reload, 0);
 	ev_run(s->loop, 0);
 	logrx_stop(&s->logrx);
 	admin_stop(&s->admin);
+	runtime_stop(&s->runtime);
 	poll_peers_stop(&s->peers);
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #include "agent/loop/confine_in.h"
 #include "agent/loop/logrx_in.h"
 #include "agent/loop/poll_peers_in.h"
+#include "agent/loop/runtime_in.h"
 
 struct background {
 	struct agent *agent;
@@ -19,6 +20,7 @@ struct background {
 	ev_prepare turn_end;
 	struct logrx logrx;
 	struct admin admin;
+	struct runtime runtime;
 	struct poll_peers peers;
 	struct refused_told refused_told;
 	ev_async reload;

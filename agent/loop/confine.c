@@ -1,6 +1,7 @@
 /* The start gives up rights step by step. --no-sandbox keeps system calls and capabilities, for a
  * debugger; the user is changed in any case. */
 #include <errno.h>
+#include <grp.h>
 #include <seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ static void start_opener(struct agent *a, const struct loop_opts *o, const char 
 	add_sockets(&f, o->log_tcp);
 	add_sockets(&f, o->log_udp);
 	add_sockets(&f, o->metrics);
+	if (o->runtime_path[0] != '\0')
+		f.socket[f.n_sockets++] = o->runtime_path;
 	if (s->name[0] != '\0') {
 		f.snapshot_dir = s->dir_path;
 		f.snapshot = s->name;
@@ -94,6 +97,31 @@ static int own_sockets(const struct listeners *ls, const struct identity *id, st
 	return 0;
 }
 
+/* Its group is that of the key runtime.group, also if the user does not change. */
+static int own_runtime(
+    const struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	const char *path = o->runtime_path;
+	const struct identity *id = &a->identity;
+	gid_t gid = id->change ? id->gid : (gid_t)-1;
+	struct group *gr;
+
+	if (a->runtime.n == 0)
+		return 0;
+	if (o->runtime_group[0] != '\0') {
+		if ((gr = getgrnam(o->runtime_group)) == NULL)
+			return err_set(e,
+				"runtime.group: there is no group %s on this machine; make it (groupadd --system %s), or "
+				"leave the key out", o->runtime_group, o->runtime_group);
+		gid = gr->gr_gid;
+	}
+	if (lchown(path, id->change ? id->uid : (uid_t)-1, gid) != 0)
+		return err_set(e,
+			"cannot change owner and group of the socket %s: %s; start as root, or let the user be a "
+			"member of runtime.group", path, strerror(errno));
+	return 0;
+}
+
 static int own_all_sockets(const struct agent *a, struct err *e)
 {
 	const struct identity *id = &a->identity;
@@ -128,7 +156,7 @@ int confine_user(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	bool drop = SANDBOX_CAN && !o->no_sandbox;
 
-	if (own_all_sockets(a, e) != 0)
+	if (own_all_sockets(a, e) != 0 || own_runtime(a, o, e) != 0)
 		return -1;
 	if (drop)
 		privileges_bound();

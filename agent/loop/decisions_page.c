@@ -218,6 +218,8 @@ static void put_after(struct decisions_page *p, const struct decision *x)
 		put_count(p->t, "retries", (uint64_t)x->retries);
 	if (x->output_tokens > 0)
 		put_count(p->t, "output_tokens", x->output_tokens);
+	if (x->engine_tokens > 0)
+		put_count(p->t, "engine_tokens", (uint64_t)x->engine_tokens);
 	buf_str(p->t, "}");
 }
 
@@ -290,12 +292,16 @@ static void put_decision(struct decisions_page *p, const struct decision *x)
 	if (x->uid[0] != '\0' && shows_uid(p, x))
 		put_string(t, "uid", x->uid);
 	put_string(t, "pool", x->pool != NULL ? x->pool : "");
+	if (p->query.uid.n > 0 && x->model[0] != '\0')
+		put_string(t, "model", x->model);
 	page_addf(t, ",\"mode\":\"%s\",\"rule\":\"%s\",\"why\":\"%s\"",
 	    pool_mode_text((enum pool_mode)x->mode), policy_rule_text((enum policy_rule)x->rule),
 	    why_text((enum why)x->why));
 	put_count(t, "us", x->us);
 	page_addf(t, ",\"cut\":%s", x->cut ? "true" : "false");
 	put_count(t, "prompt_tokens", x->tokens);
+	if (x->tokens > 0)
+		page_addf(t, ",\"matched_as\":\"%s\"", x->text ? "text" : "tokens");
 	put_count(t, "unseen_tokens", x->unseen);
 	put_count(t, "prompt_pages", x->prompt_pages);
 	if (x->rank >= 0)
@@ -454,6 +460,21 @@ int decisions_page_begin(struct decisions_page **out, struct route *r, struct sp
 	*type = p->query.lines ? TYPE_LINES : TYPE_JSON;
 	*out = p;
 	return 200;
+}
+
+void decisions_page_one(
+    struct route *r, const struct decision *x, msec now, int64_t wall, struct buf *t)
+{
+	struct decisions_page *p = mem_alloc(sizeof(*p));
+
+	if (p == NULL) {
+		t->failed = true;
+		return;
+	}
+	*p = (struct decisions_page){ .route = r, .d = route_decisions(r), .t = t, .now = now,
+		.wall = wall, .query = { .uid = SPAN("named") } };
+	put_decision(p, x);
+	mem_free(p);
 }
 
 void decisions_page_free(struct decisions_page *p)

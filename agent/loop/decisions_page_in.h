@@ -9,7 +9,8 @@
  *
  * kvroute(8), HTTP, describes each field. The uid is shown only if the query names it, or if log
  * lines need a token and the request is closed, because anyone who knows a uid can send facts for
- * it, and a few uids of HAProxy reveal the following ones.
+ * it, and a few uids of HAProxy reveal the following ones. The model is shown only to who names the
+ * uid.
  *
  * A page is written in steps, so that a long one does not delay the rest of its thread. */
 #ifndef KVROUTE_LOOP_DECISIONS_PAGE_IN_H
@@ -36,6 +37,12 @@ int decisions_page_begin(struct decisions_page **p, struct route *r, struct span
 
 /* Write the next step. Returns 0 if the page goes on, or the HTTP status at its end. */
 int decisions_page_step(struct decisions_page *p);
+
+/* Append one decision as a JSON object, with its uid and its model: for who has named its uid, or
+ * may command the agent. */
+struct decision;
+void decisions_page_one(
+    struct route *r, const struct decision *x, msec now, int64_t wall, struct buf *t);
 
 void decisions_page_free(struct decisions_page *p);
 

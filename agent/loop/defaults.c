@@ -33,6 +33,7 @@ void loop_defaults(struct loop_opts *o)
 	set_text(o->log_udp[0], ADDR_MAX, "127.0.0.1:9401");
 	set_text(o->metrics[0], ADDR_MAX, "127.0.0.1:9402");
 	o->socket_mode = 0660;
+	o->runtime_mode = 0600;
 	o->threads = 0;
 	o->max_connections = 4096;
 	o->spop_max_bytes = 256u << 20;

@@ -185,6 +185,7 @@ bool log_begin(struct log_line *ln, struct log *l, enum log_level level, enum lo
 	if ((int)level > __atomic_load_n(&l->level, __ATOMIC_RELAXED))
 		return false;
 	ln->log = l;
+	ln->level = level;
 	ln->suppressed = 0;
 	ln->n = 0;
 	ln->full = false;
@@ -200,6 +201,44 @@ bool log_begin(struct log_line *ln, struct log *l, enum log_level level, enum lo
 	return true;
 }
 
+/* The lock is held. The newline is left out. */
+static void keep_line(struct log *l, const struct log_line *ln)
+{
+	char *to = l->kept[(l->n_kept + 1) % LOG_KEPT];
+
+	if (ln->level > LOG_WARN)
+		return;
+	memcpy(to, ln->text, ln->n - 1);
+	to[ln->n - 1] = '\0';
+	l->n_kept++;
+}
+
+bool log_kept(struct log *l, uint64_t *n, char out[LOG_LINE_MAX])
+{
+	uint64_t next = *n + 1;
+	bool is;
+
+	pthread_mutex_lock(&l->lock);
+	if (next <= l->cleared)
+		next = l->cleared + 1;
+	if (l->n_kept >= LOG_KEPT && next <= l->n_kept - LOG_KEPT)
+		next = l->n_kept - LOG_KEPT + 1;
+	is = next <= l->n_kept;
+	if (is)
+		memcpy(out, l->kept[next % LOG_KEPT], LOG_LINE_MAX);
+	pthread_mutex_unlock(&l->lock);
+	if (is)
+		*n = next;
+	return is;
+}
+
+void log_clear_kept(struct log *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->cleared = l->n_kept;
+	pthread_mutex_unlock(&l->lock);
+}
+
 void log_end(struct log_line *ln)
 {
 	struct log *l = ln->log;
@@ -211,6 +250,7 @@ void log_end(struct log_line *ln)
 					  (unsigned long long)ln->suppressed);
 	ln->text[ln->n++] = '\n';
 	pthread_mutex_lock(&l->lock);
+	keep_line(l, ln);
 	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
 		sent = write(l->fd, ln->text, ln->n) == (ssize_t)ln->n;
 	pthread_mutex_unlock(&l->lock);

@@ -14,6 +14,7 @@
 
 #define LOG_LINE_MAX	2048	/* below PIPE_BUF: a write to a pipe is whole or fails */
 #define LOG_VALUE_MAX	400	/* bytes of one value that are shown */
+#define LOG_KEPT	32	/* last lines of level warn and error that can be read again */
 #define LOG_BURST	10	/* lines of one kind at once; after them, */
 #define LOG_EVERY_MS	1000	/* one line in this time */
 /* for kinds that HAProxy repeats with every check: one line in this time */
@@ -42,8 +43,10 @@ struct log {
 	int fd;
 	int level;		/* atomic */
 	uint64_t lost;		/* atomic; lines dropped because the descriptor was not ready */
-	pthread_mutex_t lock;	/* guards the gates and the writing */
+	pthread_mutex_t lock;	/* guards the gates, the writing and what is kept */
 	struct log_gate gate[LOG_KINDS];
+	uint64_t n_kept, cleared;	/* lines kept so far; of these, not shown any more */
+	char kept[LOG_KEPT][LOG_LINE_MAX];	/* without newlines; line n is at n % LOG_KEPT */
 };
 
 void log_init(struct log *l, int fd, enum log_level level);
@@ -51,8 +54,14 @@ void log_fini(struct log *l);
 void log_set_level(struct log *l, enum log_level level);
 uint64_t log_lost(const struct log *l);
 
+/* Copy the first kept line after number <*n>, and set <*n> to its number. Returns false if there is
+ * none. Begin with 0. */
+bool log_kept(struct log *l, uint64_t *n, char out[LOG_LINE_MAX]);
+void log_clear_kept(struct log *l);
+
 struct log_line {
 	struct log *log;
+	enum log_level level;
 	uint64_t suppressed;
 	size_t n;
 	bool full;		/* a field did not fit; it was left out */

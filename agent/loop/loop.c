@@ -27,7 +27,7 @@
 #include "agent/os/process.h"
 
 #define THREADS_DEFAULT_MAX	4
-#define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
+#define FDS_BESIDE		80	/* listeners, loops, files, metrics and runtime connections */
 /* The opener, two files of /proc, snapshot and its directory, recording with its directory and next
  * file, the file of a reload, and one connection of each kind. */
 #define FDS_OWN			13
@@ -47,6 +47,7 @@ static void apply_tune(struct tune *t, const struct loop_opts *o)
 	tune_set(t->max_joined, o->spop_conn.max_joined);
 	tune_set(t->max_open, o->spop_conn.max_open);
 	tune_set(t->send_buffer, o->spop_send_buffer);
+	tune_set(t->decisions_to, o->decisions_to);
 }
 
 void agent_apply_options(struct agent *a, const struct loop_opts *o)
@@ -91,6 +92,19 @@ static int open_list(struct listeners *ls, const char (*text)[ADDR_MAX], const b
 	return 0;
 }
 
+static int open_runtime(struct agent *a, const struct loop_opts *o, struct err *e)
+{
+	char text[ADDR_MAX + sizeof("unix@")];
+
+	if (o->runtime_path[0] == '\0')
+		return 0;
+	snprintf(text, sizeof(text), "unix@%s", o->runtime_path);
+	if (listener_open(&a->runtime.l[0], text, SOCK_STREAM, o->runtime_mode, e) != 0)
+		return -1;
+	a->runtime.n = 1;
+	return 0;
+}
+
 static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint32_t mode = o->socket_mode;
@@ -98,7 +112,8 @@ static int open_all(struct agent *a, const struct loop_opts *o, struct err *e)
 	if (open_list(&a->spop, o->spop, o->spop_optional, SOCK_STREAM, mode, e) != 0 ||
 	    open_list(&a->log_tcp, o->log_tcp, NULL, SOCK_STREAM, mode, e) != 0 ||
 	    open_list(&a->log_udp, o->log_udp, NULL, SOCK_DGRAM, mode, e) != 0 ||
-	    open_list(&a->metrics, o->metrics, NULL, SOCK_STREAM, mode, e) != 0)
+	    open_list(&a->metrics, o->metrics, NULL, SOCK_STREAM, mode, e) != 0 ||
+	    open_runtime(a, o, e) != 0)
 		return -1;
 	if (a->spop.n == 0)
 		return err_set(e,
@@ -272,9 +287,11 @@ static void agent_fini(struct agent *a, struct background *bg)
 	close_list(&a->log_tcp, &a->opener);
 	close_list(&a->log_udp, &a->opener);
 	close_list(&a->metrics, &a->opener);
+	close_list(&a->runtime, &a->opener);
 	snapfile_close(&a->snapfile);
 	recfile_close(&a->recfile);
 	models_fini(&a->models);
+	config_text_free(&a->config_text);
 	confine_end(a);
 }
 
@@ -301,6 +318,8 @@ static bool log_addresses(struct log_line *ln, struct agent *a, const char *msg)
 	log_list(ln, "log_tcp", &a->log_tcp);
 	log_list(ln, "log_udp", &a->log_udp);
 	log_list(ln, "metrics", &a->metrics);
+	if (a->runtime.n > 0)
+		log_list(ln, "runtime", &a->runtime);
 	return true;
 }
 
@@ -344,7 +363,7 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 static unsigned fds_least(const struct loop_opts *o)
 {
 	const char (*list[])[ADDR_MAX] = { o->spop, o->log_tcp, o->log_udp, o->metrics };
-	unsigned n = FDS_OWN + FDS_LOOP * (thread_count(o) + 1) + (unsigned)loop_peers(o);
+	unsigned n = 2u * (o->runtime_path[0] != '\0') + FDS_OWN + FDS_LOOP * (thread_count(o) + 1) + (unsigned)loop_peers(o);
 
 	for (size_t l = 0; l < sizeof(list) / sizeof(list[0]); l++)
 		for (unsigned i = 0; i < LISTEN_MAX && list[l][i][0] != '\0'; i++)
@@ -517,6 +536,8 @@ int loop_run(const struct loop_opts *o, const struct route_opts *ro,
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	log_init(&a->log, STDERR_FILENO, o->log_level);
 	models_init(&a->models);
+	config_text_init(&a->config_text);
+	config_text_set(&a->config_text, reload, ro, o);
 	agent_apply_options(a, o);
 	connect_ports_of(o, &a->connect_ports);
 	a->by_messages = o->clock == CLOCK_MESSAGE;

@@ -2,8 +2,8 @@
  *
  *      main thread      signals, reload, drain
  *      spop 0..N-1      each owns its SPOP connections from accept to close (one libev loop each)
- *      background       log feed (TCP, UDP), metrics, ticks of the core, polls of stats sockets and
- *                       engines
+ *      background       log feed (TCP, UDP), metrics, commands of an operator, ticks of the core,
+ *                       polls of stats sockets and engines
  *
  * All listeners are opened before any thread starts, so that a wrong address fails the start. */
 #ifndef KVROUTE_LOOP_LOOP_H
@@ -18,6 +18,8 @@
 #define ENGINE_URL_MAX	199
 
 enum loop_clock { CLOCK_OWN, CLOCK_MESSAGE };	/* the monotonic clock; the time in messages */
+
+enum decisions_to { DECISIONS_LOCAL, DECISIONS_ALL, DECISIONS_NONE };
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -76,7 +78,11 @@ struct loop_opts {
 	char log_tcp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
 	char log_udp[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9401 */
 	char metrics[LISTEN_MAX][ADDR_MAX];	/* default 127.0.0.1:9402 */
+	enum decisions_to decisions_to;		/* who may read /decisions there; default LOCAL */
 	uint32_t socket_mode;			/* of unix sockets; default 0660 */
+	char runtime_path[ADDR_MAX];		/* unix socket for commands; default "": none */
+	uint32_t runtime_mode;			/* its file mode; default 0600 */
+	char runtime_group[NAME_CHARS_MAX];	/* its group; default "": that of the agent */
 	enum loop_clock clock;			/* MESSAGE: for simulations, on loopback only */
 	uint32_t threads;			/* SPOP loops; 0: one per CPU, at most 4; at most 64 */
 	uint32_t max_connections;		/* SPOP, all threads; default 4096 */
@@ -140,6 +146,9 @@ struct loop_reload {
 	const char *file;	/* NULL: no file to reload */
 	int (*load)(void *arg, int fd, struct route_opts *route, struct loop_opts *loop,
 		    struct reload_errors *es);
+	/* Write the values of <route> and <loop> as YAML. NULL: the runtime socket does not show them. */
+	void (*print)(void *arg, const struct route_opts *route, const struct loop_opts *loop,
+	    void (*put)(void *to, const char *text, size_t n), void *to);
 	void *arg;
 };
 

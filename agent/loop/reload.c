@@ -172,6 +172,8 @@ void agent_reload(struct agent *a, struct background *bg, const struct loop_relo
 		set_reload_error(&es, "no memory");
 	} else if (reload_file(a, reload, ro, o, &es) == 0) {
 		apply_reload(a, bg, ro, o, &es);
+		if (es.n == 0)
+			config_text_set(&a->config_text, reload, ro, o);
 		route_opts_free(ro);
 		loop_opts_free(o);
 	}

@@ -22,6 +22,7 @@
 
 #define SLICE_NODES	256u
 #define SLICE_PAUSE_MS	1
+#define NEVER_MS	((msec)365 * 24 * 3600 * 1000)
 #define READ_FIRST	65536u		/* bytes of the first buffer */
 
 /* magic[8]  u32 0, bytes of the text  u64 checksum of the text  text: share_positions() */
@@ -62,6 +63,7 @@ int snapfile_open(struct snapfile *s, const struct loop_opts *o, bool kept, stru
 		return err_set(e, "cannot open the directory of index.snapshot_file %s: %s", s->path,
 			       s->name[0] == '\0' ? "the file has no name" : strerror(errno));
 	s->every_ms = o->snapshot_every_ms;
+	s->on_demand = o->runtime_path[0] != '\0';
 	thread_sleep_init(&s->sleep);
 	newfile_clean(s->dir, s->name);
 	return 0;
@@ -386,16 +388,31 @@ static void *snapfile_main(void *arg)
 	struct snapfile *s = arg;
 
 	pthread_setname_np(pthread_self(), "snapshot");
-	while (!thread_sleep_ms(&s->sleep, s->every_ms))
-		write_now(s, true);
-	return NULL;
+	for (;;) {
+		/* what is asked for while a snapshot is written comes after it */
+		bool asked = __atomic_exchange_n(&s->asked, false, __ATOMIC_RELAXED);
+
+		if (!asked && thread_sleep_ms(&s->sleep, s->every_ms > 0 ? s->every_ms : NEVER_MS))
+			return NULL;
+		if (__atomic_exchange_n(&s->asked, false, __ATOMIC_RELAXED) || asked || s->every_ms > 0)
+			write_now(s, true);
+	}
+}
+
+bool snapfile_ask(struct snapfile *s)
+{
+	if (!s->running)
+		return false;
+	__atomic_store_n(&s->asked, true, __ATOMIC_RELAXED);
+	thread_sleep_wake(&s->sleep);
+	return true;
 }
 
 int snapfile_start(struct snapfile *s, struct err *e)
 {
 	int rc;
 
-	if (s->dir < 0 || s->every_ms == 0)
+	if (s->dir < 0 || (s->every_ms == 0 && !s->on_demand))
 		return 0;
 	rc = pthread_create(&s->thread, NULL, snapfile_main, s);
 	if (rc != 0)

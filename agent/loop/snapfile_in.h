@@ -29,12 +29,14 @@ struct snapfile {
 	char path[PATH_CHARS_MAX], dir_path[PATH_CHARS_MAX];	/* as configured */
 	char name[PATH_CHARS_MAX], tmp[NEWFILE_NAME_MAX];	/* names in the directory */
 	msec every_ms;			/* 0: only at the end */
+	bool on_demand;			/* snapfile_ask() may be called */
 	struct route *route;
 	struct log *log;
 	pthread_t thread;
 	struct thread_sleep sleep;
 	bool running;
 	/* atomics: */
+	bool asked;
 	uint64_t written, failed, bytes;	/* files; bytes of the last one */
 	uint64_t loaded_pages;
 	msec written_at;		/* 0: never */
@@ -54,6 +56,8 @@ void snapfile_load(struct snapfile *s, struct route *r, struct log *log);
 int snapfile_start(struct snapfile *s, struct err *e);
 void snapfile_stop(struct snapfile *s);		/* an unfinished file is removed */
 void snapfile_write(struct snapfile *s);	/* writes a whole snapshot now */
+/* Let the thread write a snapshot soon. Returns false if none is configured. Any thread. */
+bool snapfile_ask(struct snapfile *s);
 void snapfile_close(struct snapfile *s);
 
 #endif

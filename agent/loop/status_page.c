@@ -346,6 +346,38 @@ static struct list_of open_list(struct buf *t, const char *name)
 	return (struct list_of){ t, 0 };
 }
 
+static void put_pool_list(struct buf *t, struct route *r)
+{
+	struct list_of l = open_list(t, "pools");
+
+	route_each_pool(r, add_pool, &l);
+	buf_str(t, "]");
+}
+
+static void put_server_list(struct buf *t, const struct agent *a)
+{
+	struct list_of l = open_list(t, "servers");
+
+	put_servers(t, a->route, agent_msec(a), &l);
+	buf_str(t, "]");
+}
+
+static void put_problem_list(struct buf *t, struct route *r)
+{
+	struct list_of l = open_list(t, "problems");
+
+	route_each_problem(r, add_problem, &l);
+	buf_str(t, "]");
+}
+
+static void put_event_list(struct buf *t, struct route *r)
+{
+	struct list_of l = open_list(t, "events");
+
+	route_each_source(r, add_source, &l);
+	buf_str(t, "]");
+}
+
 void status_page_write(const struct agent *a, int64_t wall_ms, struct buf *t)
 {
 	struct events_stats events;
@@ -358,23 +390,43 @@ void status_page_write(const struct agent *a, int64_t wall_ms, struct buf *t)
 	put_requests(t, &s);
 	put_decisions(t, a, &s);
 	put_index(t, &s);
-	l = open_list(t, "problems");
-	route_each_problem(a->route, add_problem, &l);
-	buf_str(t, "]");
-	l = open_list(t, "pools");
-	route_each_pool(a->route, add_pool, &l);
-	buf_str(t, "]");
-	l = open_list(t, "servers");
-	put_servers(t, a->route, agent_msec(a), &l);
-	buf_str(t, "]");
+	put_problem_list(t, a->route);
+	put_pool_list(t, a->route);
+	put_server_list(t, a);
 	l = open_list(t, "compare");
 	route_each_compared(a->route, add_compared, &l);
 	buf_str(t, "]");
-	if (route_events_stats(a->route, &events)) {
-		l = open_list(t, "events");
-		route_each_source(a->route, add_source, &l);
-		buf_str(t, "]");
-	}
+	if (route_events_stats(a->route, &events))
+		put_event_list(t, a->route);
 	put_share(t, a);
+	buf_str(t, "}\n");
+}
+
+void status_part_write(
+    const struct agent *a, enum command_show what, int64_t wall_ms, struct buf *t)
+{
+	struct route_stats s;
+
+	route_stats(a->route, &s);
+	buf_str(t, "{");
+	switch (what) {
+	case SHOW_INFO:
+		put_agent(t, a, wall_ms);
+		put_count(t, "snapshots_written", __atomic_load_n(&a->snapfile.written, __ATOMIC_RELAXED));
+		put_requests(t, &s);
+		put_decisions(t, a, &s);
+		break;
+	case SHOW_SERVERS: put_server_list(t, a); break;
+	case SHOW_POOLS: put_pool_list(t, a->route); break;
+	case SHOW_INDEX: put_index(t, &s); break;
+	case SHOW_PROBLEMS: put_problem_list(t, a->route); break;
+	case SHOW_EVENTS: put_event_list(t, a->route); break;
+	case SHOW_SHARE:
+		if (a->share == NULL)
+			put_text(t, "share", "off");
+		put_share(t, a);
+		break;
+	default: break;
+	}
 	buf_str(t, "}\n");
 }

@@ -22,7 +22,7 @@
 #include "agent/os/sandbox_refused.h"
 
 #define OPENER_WAIT_S		5	/* a file system may hang; the agent must not */
-#define OPENER_SOCKETS_MAX	32	/* LISTEN_MAX in each of four lists */
+#define OPENER_SOCKETS_MAX	33	/* LISTEN_MAX in each of four lists; the runtime socket */
 
 struct opener {
 	int fd;			/* -1: not running */

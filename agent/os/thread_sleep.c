@@ -11,7 +11,7 @@ void thread_sleep_init(struct thread_sleep *n)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&n->wake, &attr);
-	n->stop = false;
+	n->stop = n->woken = false;
 }
 
 bool thread_sleep_ms(struct thread_sleep *n, msec ms)
@@ -27,11 +27,20 @@ bool thread_sleep_ms(struct thread_sleep *n, msec ms)
 		until.tv_nsec -= 1000000000;
 	}
 	pthread_mutex_lock(&n->lock);
-	while (!n->stop && pthread_cond_timedwait(&n->wake, &n->lock, &until) == 0)
+	while (!n->stop && !n->woken && pthread_cond_timedwait(&n->wake, &n->lock, &until) == 0)
 		;
 	stop = n->stop;
+	n->woken = false;
 	pthread_mutex_unlock(&n->lock);
 	return stop;
+}
+
+void thread_sleep_wake(struct thread_sleep *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->woken = true;
+	pthread_cond_signal(&n->wake);
+	pthread_mutex_unlock(&n->lock);
 }
 
 void thread_sleep_end(struct thread_sleep *n)
