@@ -6,8 +6,8 @@
 
 #define CTL_ADDRESS	"127.0.0.1:9402"
 
-/* Connect to <address>, which is host:port or unix@path. Returns a descriptor whose reads and writes
- * wait at most 10 s, or -1 with <why>, which is a literal or from strerror(). */
+/* Connect to <address>, which is host:port or unix@path. Returns a descriptor whose reads and
+ * writes wait at most 10 s, or -1 with <why>, which is a literal or from strerror(). */
 int ctl_connect(const char *address, const char **why);
 
 /* GET <path> from <address>, which is host:port or unix@path. <a> is initialized and gets the

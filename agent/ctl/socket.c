@@ -1,5 +1,5 @@
-/* socket.c - kvroutectl -s SOCKET: commands of the runtime socket, from the command line, or line by
- * line from standard input. */
+/* socket.c - kvroutectl -s SOCKET: commands of the runtime socket, from the command line, or line
+ * by line from standard input. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

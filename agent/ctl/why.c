@@ -54,6 +54,8 @@ static void print_answer(void *arg, const struct why_decision *d)
 
 	a->printed++;
 	why_say(stdout, d);
+	if (a->uid[0] != '\0')
+		why_say_all(stdout, d);
 }
 
 /* The body of an answer with another status is an error message. */

@@ -26,20 +26,22 @@ struct why_server {
 struct why_decision {
 	char time[WHY_NAME_MAX + 1], uid[WHY_NAME_MAX + 1], pool[WHY_NAME_MAX + 1],
 	    mode[WHY_NAME_MAX + 1], rule[WHY_NAME_MAX + 1], why[WHY_NAME_MAX + 1],
-	    server[WHY_NAME_MAX + 1], facts[WHY_NAME_MAX + 1], bounded[WHY_NAME_MAX + 1],
-	    session[WHY_NAME_MAX + 1], session_server[WHY_NAME_MAX + 1];
+	    model[WHY_NAME_MAX + 1], matched_as[WHY_NAME_MAX + 1], server[WHY_NAME_MAX + 1],
+	    facts[WHY_NAME_MAX + 1], bounded[WHY_NAME_MAX + 1], session[WHY_NAME_MAX + 1],
+	    session_server[WHY_NAME_MAX + 1];
 	double session_turns;
 	double decision, us, prompt_tokens, unseen_tokens, matched_tokens, min_load, max_load,
-	    cost_s, regret_s, n_candidates, work;
+	    cost_s, regret_s, n_candidates, work, prompt_pages, pressure, sacrifice;
 	/* the best server to compute the prompt for <server>, and whether it did; "": none */
 	char prefill_best[WHY_NAME_MAX + 1], prefill[WHY_NAME_MAX + 1];
 	double prefill_wait_s, prefill_cached_tokens, prefill_s, transfer_s, here_s, there_s;
-	bool imbalanced;
+	bool imbalanced, cut;
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;
 	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1];
 	double expected_ms;		/* to the first token; -1: not told */
-	double status, first_ms, done_ms, retries, output_tokens;	/* -1: not reported */
+	/* -1: not reported */
+	double status, first_ms, done_ms, retries, output_tokens, engine_tokens;
 };
 
 struct why_reader {
@@ -58,5 +60,9 @@ enum json_state why_feed(struct why_reader *r, const char *p, size_t n);
 
 /* Print some lines of text. */
 void why_say(FILE *to, const struct why_decision *d);
+
+/* Print all that is known of it after that: the prompt, each candidate with the terms of its cost,
+ * the counts of the engine. */
+void why_say_all(FILE *to, const struct why_decision *d);
 
 #endif

@@ -25,6 +25,8 @@ static const struct field fields[] = {
 	DT(mode),
 	DT(rule),
 	DT(why),
+	DT(model),
+	DT(matched_as),
 	DT(server),
 	DT(facts),
 	DT(bounded),
@@ -51,6 +53,9 @@ static const struct field fields[] = {
 	D(transfer_s),
 	D(here_s),
 	D(there_s),
+	D(prompt_pages),
+	D(pressure),
+	D(sacrifice),
 	ST(IN_CANDIDATE, server),
 	ST(IN_CANDIDATE, truth),
 	ST(IN_CANDIDATE, truth_cause),
@@ -77,9 +82,12 @@ static const struct field fields[] = {
 	A(done_ms),
 	A(retries),
 	A(output_tokens),
+	A(engine_tokens),
 };
 
 #define N_FIELDS	((int)(sizeof(fields) / sizeof(fields[0])))
+#define IS_IMBALANCED	N_FIELDS	/* as <field>: a value that is true or false */
+#define IS_CUT		(N_FIELDS + 1)
 
 /* Returns where the value is stored, or NULL if it is not used. */
 static void *field_place(struct why_reader *r)
@@ -87,7 +95,7 @@ static void *field_place(struct why_reader *r)
 	struct why_decision *d = &r->d;
 	void *base = d;
 
-	if (r->field < 0)
+	if (r->field < 0 || r->field >= N_FIELDS)
 		return NULL;
 	if (r->list == IN_CANDIDATE)
 		base = &d->candidate[d->n_kept - 1];
@@ -102,7 +110,9 @@ static void take_key(struct why_reader *r, const struct json *j, struct span key
 
 	r->field = -1;
 	if (j->depth == 3 && r->list == IN_DECISION && span_eq(key, SPAN("imbalanced")))
-		r->field = N_FIELDS;
+		r->field = IS_IMBALANCED;
+	if (j->depth == 3 && r->list == IN_DECISION && span_eq(key, SPAN("cut")))
+		r->field = IS_CUT;
 	for (int i = 0; j->depth == depth && i < N_FIELDS; i++)
 		if ((int)fields[i].list == r->list && span_eq(key, span_str(fields[i].name)))
 			r->field = i;
@@ -145,7 +155,8 @@ static void begin_record(struct why_reader *r, const struct json *j)
 	struct why_decision *d = &r->d;
 
 	if (j->depth == 2) {
-		*d = (struct why_decision){ .status = -1, .expected_ms = -1, .first_ms = -1, .done_ms = -1 };
+		*d = (struct why_decision){ .status = -1, .expected_ms = -1, .first_ms = -1, .done_ms = -1,
+			.engine_tokens = -1 };
 		r->list = IN_DECISION;
 	} else if (j->depth == 4 && r->list == IN_CANDIDATE) {
 		r->list = d->n_kept < WHY_SERVERS ? IN_CANDIDATE : IN_OTHER;
@@ -178,8 +189,8 @@ static void read_sink(void *arg, const struct json *j, enum json_event ev, struc
 	case JSON_STRING_PART: take_text(r, text); break;
 	case JSON_NUMBER: take_number(r, text); break;
 	case JSON_TRUE:
-		if (r->field == N_FIELDS)
-			r->d.imbalanced = true;
+		r->d.imbalanced |= r->field == IS_IMBALANCED;
+		r->d.cut |= r->field == IS_CUT;
 		break;
 	default: break;
 	}

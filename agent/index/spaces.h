@@ -24,8 +24,9 @@ struct space_view {
 bool index_spaces(struct index *ix, struct spaces_walk *w, uint32_t looks,
     void (*fn)(void *arg, const struct space_view *v), void *arg);
 
-/* Read <looks> numbers more, and cut the pages of <space> that are on these nodes, and then on those
- * above. Claimed pages stay. Adds the number of cut records to <*records>. Returns false at the end. */
+/* Read <looks> numbers more, and cut the pages of <space> that are on these nodes, and then on
+ * those above. Claimed pages stay. Adds the number of cut records to <*records>. Returns false at
+ * the end. */
 bool index_clear_space(struct index *ix, struct spaces_walk *w, const uint64_t space[2],
     uint32_t looks, uint64_t *records);
 

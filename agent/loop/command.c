@@ -54,7 +54,7 @@ static const char *const show_words[] = {
 static const char *const ask_words[ASK_COUNT] = { "pool", "path", "tenant", "model", "session" };
 static const char *const level_words[] = { "error", "warn", "info", "debug" };
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- words ---------------------------------------------------------------------------- */
 
 struct words {
 	const char *word[COMMAND_WORDS_MAX];
@@ -156,7 +156,7 @@ static int expected(const struct words *w, size_t i, const char *what, struct er
 	return bad_at(e, column_of(w, i));
 }
 
-/* ---- what follows ----------------------------------------------------------------------------- */
+/* ---- what follows --------------------------------------------------------------------- */
 
 static int read_number(
     const struct words *w, size_t i, uint64_t most, const char *what, uint64_t *v, struct err *e)
@@ -288,7 +288,7 @@ static bool takes_json(const struct row *r, const struct command *c)
 	    r->follow == FOLLOW_ASK;
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ---------------------------------------------------------------------- */
 
 /* Returns the number of words of <r> that <w> begins with. */
 static size_t words_met(const struct words *w, const struct row *r)
@@ -352,7 +352,7 @@ int command_parse(struct span command, size_t at, struct command *c, struct err 
 
 #define USAGE_WIDTH	26
 
-/* ---- help ------------------------------------------------------------------------------------- */
+/* ---- help ----------------------------------------------------------------------------- */
 
 static size_t help_line(char *out, size_t n, const char *usage, const char *help)
 {

@@ -1,6 +1,6 @@
 /* command.h - the lines of the runtime socket, without the socket.
  *
- *      "show servers json; clear errors"  ->  command_split()  ->  command_parse()  ->  struct command
+ *      "show servers json; clear errors" -> command_split() -> command_parse() -> struct command
  *
  * As in HAProxy, ';' separates commands, blanks separate words, and '\' takes the next byte as it
  * is. Only printable ASCII is allowed. Pure: nothing is executed here. */
@@ -73,7 +73,8 @@ bool command_split(struct span *line, size_t *at, struct span *command);
  * <e>: the sentence, and the place in e->column. */
 int command_parse(struct span command, size_t at, struct command *c, struct err *e);
 
-/* Write the lines of help, each with its newline; what does not fit is left out. Returns the length. */
+/* Write the lines of help, each with its newline; what does not fit is left out. Returns the
+ * length. */
 #define COMMAND_HELP_MAX	4096
 size_t command_help(char out[COMMAND_HELP_MAX]);
 

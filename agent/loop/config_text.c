@@ -24,9 +24,11 @@ static void sift(void *arg, const char *text, size_t n)
 	struct sifter *f = arg;
 	const char *end;
 
-	for (; n > 0 && (end = memchr(text, '\n', n)) != NULL; n -= (size_t)(end + 1 - text), text = end + 1) {
+	while (n > 0 && (end = memchr(text, '\n', n)) != NULL) {
 		buf_add(&f->line, text, (size_t)(end - text));
 		end_line(f);
+		n -= (size_t)(end + 1 - text);
+		text = end + 1;
 	}
 	buf_add(&f->line, text, n);
 }

@@ -363,7 +363,9 @@ static void log_key(struct agent *a, const struct loop_opts *o, bool kept)
 static unsigned fds_least(const struct loop_opts *o)
 {
 	const char (*list[])[ADDR_MAX] = { o->spop, o->log_tcp, o->log_udp, o->metrics };
-	unsigned n = 2u * (o->runtime_path[0] != '\0') + FDS_OWN + FDS_LOOP * (thread_count(o) + 1) + (unsigned)loop_peers(o);
+	unsigned n = FDS_OWN + FDS_LOOP * (thread_count(o) + 1) + (unsigned)loop_peers(o);
+
+	n += o->runtime_path[0] != '\0' ? 2 : 0;
 
 	for (size_t l = 0; l < sizeof(list) / sizeof(list[0]); l++)
 		for (unsigned i = 0; i < LISTEN_MAX && list[l][i][0] != '\0'; i++)

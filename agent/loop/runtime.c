@@ -83,7 +83,7 @@ static void watch(struct runtime_conn *c, int events)
 		ev_io_start(c->rt->loop, &c->io);
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------- */
 
 /* An empty line ends each answer. */
 static void end_answer(struct runtime_conn *c)
@@ -114,7 +114,7 @@ static void start_walk(struct runtime_conn *c)
 	ev_idle_start(rt->loop, &rt->idle);
 }
 
-/* ---- commands ------------------------------------------------------------------------------ */
+/* ---- commands ---------------------------------------------------------------------- */
 
 static bool is_blank(struct span s)
 {
@@ -263,7 +263,7 @@ static void work(struct runtime_conn *c)
 		end_line(c);
 }
 
-/* ---- one turn ------------------------------------------------------------------------------ */
+/* ---- one turn ---------------------------------------------------------------------- */
 
 /* Go on until the connection has to wait, but execute one command at most. */
 static void proceed(struct runtime_conn *c)
@@ -351,7 +351,7 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 	proceed(c);
 }
 
-/* ---- connections --------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------- */
 
 /* Close one that waits for its peer for some time, or is over. Returns false if there is none. */
 static bool make_place(struct runtime *rt, msec now)

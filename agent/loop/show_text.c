@@ -1,5 +1,5 @@
-/* show_text.c - one pass over the JSON. Members of objects are printed at once; a list of objects is
- * kept until its end, because widths of columns depend on all rows. */
+/* show_text.c - one pass over the JSON. Members of objects are printed at once; a list of objects
+ * is kept until its end, because widths of columns depend on all rows. */
 #include <stdio.h>
 
 #include "agent/base/json.h"
@@ -57,7 +57,7 @@ static void add_plain(struct buf *to, struct span s)
 	}
 }
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------- */
 
 /* Returns the number of the column of that name; SHOW_COLUMNS_MAX: there is no room for it. */
 static unsigned column_of(struct table *t, const char *name)
@@ -155,7 +155,7 @@ static void put_table(struct writer *w)
 	buf_wipe(&w->values, SIZE_MAX);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------- */
 
 static bool in_list(const struct json *j)
 {

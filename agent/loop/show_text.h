@@ -16,7 +16,8 @@
 
 #define SHOW_COLUMNS_MAX	64	/* further ones are left out */
 
-/* Append the text of <json> to <out>. Returns 0, or -1 if it is not JSON or there is no memory. O(n). */
+/* Append the text of <json> to <out>. Returns 0, or -1 if it is not JSON or there is no memory.
+ * O(n). */
 int show_text(struct span json, struct buf *out);
 
 #endif
