@@ -101,16 +101,18 @@ static int run_command(const char *socket, int argc, char **argv)
 	struct buf body = { .p = NULL };
 	struct printer pr = { .some = false };
 	const char *why = "";
-	int status = 0;
+	int status = CTL_FAILED;
 
 	if (ask && ctl_read(STDIN_FILENO, BODY_MOST, &body) < 0)
 		why = "standard input cannot be read, or is larger than 1 MiB";
 	else if (!join(argc, argv, body.n, ask, line))
 		why = "the command is longer than 2048 bytes";
 	else if (ctl_command(socket, line, span_of(body.p, body.n), print_part, &pr, &why) == 0)
-		status = pr.refused ? CTL_FAILED : 0;
-	if (why[0] != '\0')
-		status = fail(socket, why);
+		status = 0;
+	if (status != 0)
+		fail(socket, why);
+	else if (pr.refused)
+		status = CTL_FAILED;
 	buf_free(&body);
 	return status;
 }

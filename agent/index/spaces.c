@@ -43,7 +43,6 @@ bool index_spaces(struct index *ix, struct spaces_walk *w, uint32_t looks,
 				.h = { node_pages(nd)[0], node_pages(nd)[1] },
 				.tenant = nd->tenant,
 				.openings = atomic_load_explicit(&nd->n_children, memory_order_relaxed),
-				.servers = nd->n_owners,
 			};
 		shards_unlock(ix, shard_bit(ix, id));
 		if (is)

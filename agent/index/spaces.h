@@ -16,7 +16,6 @@ struct space_view {
 	uint64_t h[2];			/* as in struct space_key */
 	uint32_t tenant;		/* its number; 0: all that are not listed */
 	uint32_t openings;		/* different first nodes of its prompts */
-	uint32_t servers;		/* that hold or claim some of it */
 };
 
 /* Read <looks> numbers more and call <fn> for each space, with no lock held. Returns false at the

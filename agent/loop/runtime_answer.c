@@ -114,7 +114,8 @@ static struct span text_or(const char *text, const char *otherwise)
 	return span_str(text != NULL ? text : otherwise);
 }
 
-static const char *put_asked(struct agent *a, const struct command *c, struct span body, struct buf *t)
+static const char *put_asked(
+    struct agent *a, const struct command *c, struct span body, struct buf *t)
 {
 	const struct route_request q = {
 		.body = body, .seq = -1, .visible = -1, .whole = -1, .wall_s = clock_wall_ms() / 1000,
@@ -250,9 +251,9 @@ static void add_space(void *arg, const struct space_view *v)
 	struct runtime_walk *w = arg;
 
 	page_addf(&w->json,
-	    "%s\n{\"space\":\"%016llx%016llx\",\"tenant\":%u,\"openings\":%u,\"servers\":%u}",
+	    "%s\n{\"space\":\"%016llx%016llx\",\"tenant\":%u,\"openings\":%u}",
 	    w->n++ > 0 ? "," : "{\"spaces\":[", (unsigned long long)v->h[0], (unsigned long long)v->h[1],
-	    v->tenant, v->openings, v->servers);
+	    v->tenant, v->openings);
 }
 
 bool runtime_walk_step(

@@ -46,7 +46,7 @@ void runtime_start(struct runtime *rt, struct agent *a, struct ev_loop *loop);
 void runtime_sweep(struct runtime *rt, msec now);	/* closes connections that are too slow */
 void runtime_stop(struct runtime *rt);
 
-/* ---- runtime_answer.c ------------------------------------------------------------------------- */
+/* ---- runtime_answer.c --------------------------------------------------------------------- */
 
 /* A walk over the index, in steps. Zeroed before. */
 struct runtime_walk {

@@ -12,8 +12,8 @@
  * The caller checks t->failed. */
 void status_page_write(const struct agent *a, int64_t wall_ms, struct buf *t);
 
-/* Write the part of it that <what> names, as an object: info, servers, pools, index, problems, share
- * or events. */
+/* Write the part of it that <what> names, as an object: info, servers, pools, index, problems,
+ * share or events. */
 void status_part_write(
     const struct agent *a, enum command_show what, int64_t wall_ms, struct buf *t);
 

@@ -220,6 +220,11 @@ def lines():
                 "", "---"):
         put("logline", b'{"uid":"u","ts":"' + end.encode() + b'"}', keep=True)
     put("http", b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    for s in strings_of("tests/unit/loop/test_command.c"):
+        put("command", s)
+    for s in (b"show info; show servers json;;why a\\;b; ask 5 pool p path /v1 tenant t model m",
+              b"clear space " + b"0123456789abcdefABCDEF9876543210", b"set log level warn;prompt;quit"):
+        put("command", s)
     for s in strings_of("tests/unit/fleet/test_loadstr.c"):
         put("loadstr", s)
     put("loadstr", b"lb1/77;s1=1,0,0,1;s2=0,4294967296,3,100;s3=1,1")
