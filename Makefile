@@ -36,11 +36,18 @@ ifndef HAVE_HIREDIS_SSL
 HAVE_HIREDIS_SSL := $(if $(HAVE_HIREDIS),$(shell printf '\043include <hiredis/hiredis_ssl.h>' | \
 	$(CC) -E - > /dev/null 2>&1 && echo yes))
 endif
+# tests/it/elf.sh checks each of these in the built programs. Sanitizers bring checks of their own.
+machine := $(shell $(CC) -dumpmachine)
+HARDEN  := -fPIE -fstack-protector-strong -fstack-clash-protection \
+           $(if $(filter x86_64-%,$(machine)),-fcf-protection=full) \
+           $(if $(filter aarch64-%,$(machine)),-mbranch-protection=standard) \
+           $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE \
+           -D_FORTIFY_SOURCE=3))
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -I. -DKVROUTE_VERSION='"$(VERSION)"' -pthread \
-           -fno-strict-aliasing -fstack-protector-strong $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
+           -fno-strict-aliasing $(CPPFLAGS) $(HARDEN) $(WARN) $(WERROR) $(SAN) $(CFLAGS) \
            $(if $(HAVE_ZMQ),-DHAVE_ZMQ) $(if $(HAVE_HIREDIS),-DHAVE_HIREDIS) \
            $(if $(HAVE_HIREDIS_SSL),-DHAVE_HIREDIS_SSL)
-ALL_LDFLAGS := -pthread -Wl,-z,relro,-z,now $(SAN) $(LDFLAGS)
+ALL_LDFLAGS := -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
 LIBS    := -lev -lyaml -lseccomp -lpcre2-8 -lm $(if $(HAVE_ZMQ),-lzmq) \
            $(if $(HAVE_HIREDIS_SSL),-lhiredis_ssl -lssl -lcrypto) $(if $(HAVE_HIREDIS),-lhiredis)
 
@@ -119,12 +126,23 @@ $(B)/%.o: %.c
 
 $(B)/agent/loop/page_html.o: agent/loop/page.html
 
+# The SPOP library may be linked into a shared object of its users.
+$(obj_spoe): ALL_CFLAGS += -fPIC $(if $(findstring clang,$(CC)),,-fno-semantic-interposition)
+
 # Hash and pad of segments, once more with AVX2; their callers ask the CPU.
-ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64-%,$(machine)),)
 $(B)/agent/base/hash_avx2.o $(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
 endif
 
-$(B)/kvroute: $(B)/agent/main.o $(call libs,$(uses_conf))
+# The commit is compiled into one object, which is made again when it changes.
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2> /dev/null)
+$(B)/agent/version.o: ALL_CFLAGS += -DKVROUTE_COMMIT='"$(COMMIT)"'
+$(B)/agent/version.o: $(B)/commit
+$(B)/commit: FORCE
+	@mkdir -p $(@D); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+.PHONY: FORCE
+
+$(B)/kvroute: $(B)/agent/main.o $(B)/agent/version.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
 $(B)/kvroutectl: $(patsubst %.c,$(B)/%.o,$(wildcard agent/ctl/*.c)) \
 		$(call libs,spop-check doctor $(uses_sim) $(uses_conf))
@@ -221,6 +239,36 @@ fuzz-programs: $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%)
 fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger:
 	@tests/fuzz/run.sh $(@:fuzz-%=%)
 .PHONY: fuzz-programs fuzz fuzz-replay fuzz-merge fuzz-coverage fuzz-ledger
+
+# ---- installation: make install DESTDIR=... PREFIX=/usr; make uninstall with the same ----
+
+PREFIX     ?= /usr/local
+SBINDIR    ?= $(PREFIX)/sbin
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+MANDIR     ?= $(PREFIX)/share/man
+DOCDIR     ?= $(PREFIX)/share/doc
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+# systemd reads units and their companions of the system below /usr/lib, or /usr/local/lib
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSTEMDDIR ?= $(PREFIX)/lib
+BASHDIR    ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
+
+install: $(B)/kvroute $(B)/kvroutectl $(B)/libspoe.a
+	@B='$(B)' VERSION='$(VERSION)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' \
+	 BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' MANDIR='$(MANDIR)' DOCDIR='$(DOCDIR)' \
+	 SYSCONFDIR='$(SYSCONFDIR)' UNITDIR='$(UNITDIR)' SYSTEMDDIR='$(SYSTEMDDIR)' \
+	 BASHDIR='$(BASHDIR)' ZSHDIR='$(ZSHDIR)' packaging/install.sh
+# the versions that the programs are linked with, as SPDX 2.3: build/kvroute.spdx.json
+sbom: $(B)/kvroute $(B)/kvroutectl
+	@python3 packaging/sbom.py $^ > build/kvroute.spdx.json && echo build/kvroute.spdx.json
+# packages for this Debian, built twice and compared byte for byte: build/deb/
+deb-deps:
+	@tests/tools/deps.sh deb
+deb:
+	@packaging/deb.sh
+.PHONY: install sbom deb-deps deb
 
 # ---- commands ----
 

@@ -7,16 +7,14 @@
  *
  * Exit status: 0 success; 1 an error in the configuration or at the start; 64 a wrong command
  * line. */
-#include <ev.h>
 #include <getopt.h>
-#include <seccomp.h>
 #include <stdio.h>
-#include <yaml.h>
 
 #include "agent/conf/conf.h"
 #include "agent/loop/listen_warnings.h"
 #include "agent/loop/loop.h"
 #include "agent/loop/models.h"
+#include "agent/version.h"
 
 #define EXIT_USAGE	64
 #define NO_SANDBOX	256	/* an option without a letter */
@@ -32,7 +30,7 @@ static const char usage[] =
 	"  -t              check the configuration and exit\n"
 	"  -t -v, -tv      print all effective values as YAML and exit\n"
 	"  --no-sandbox    leave all system calls open, for a debugger\n"
-	"  -V, --version   print version and libraries\n"
+	"  -V, --version   print version, commit, libraries and CPU path\n"
 	"  -h, --help      print this\n";
 
 /* ---- configuration ---------------------------------------------------------------------- */
@@ -172,19 +170,7 @@ static int check_conf(struct conf *c, char *file, bool verbose)
 
 static int version(void)
 {
-	const struct scmp_version *s = seccomp_version();
-
-	printf("kvroute %s\n", KVROUTE_VERSION);
-	printf("libev %d.%d, libyaml %s, libseccomp %u.%u.%u, xxhash %u.%u.%u\n", ev_version_major(),
-	       ev_version_minor(), yaml_get_version_string(), s->major, s->minor, s->micro,
-	       XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
-	printf("built with %s\n",
-#ifdef __clang__
-	       __VERSION__
-#else
-	       "GCC " __VERSION__
-#endif
-	       );
+	version_print(stdout);
 	return flushed();
 }
 

@@ -12,6 +12,7 @@
 #include "agent/loop/snapfile_in.h"
 #include "agent/os/addr.h"
 #include "agent/os/clock.h"
+#include "agent/os/notify.h"
 #include "agent/os/opener.h"
 #include "agent/os/privileges.h"
 #include "agent/os/process.h"
@@ -55,6 +56,7 @@ struct agent {
 	int64_t started;	/* seconds since 1970 */
 	struct process_files files;	/* used by the background thread */
 	struct opener opener;
+	struct notify notify;	/* the service manager */
 	struct identity identity;
 	struct sandbox_refused *refused;	/* NULL: without a sandbox */
 	struct sandbox sandbox;	/* not written once threads run, like the next two */
@@ -69,6 +71,7 @@ struct agent {
 	struct sibling_reader sibling;
 	struct budget budget;	/* of the buffers of SPOP connections */
 	struct message_clock message_clock;
+	bool jit;		/* PCRE2 may compile patterns to machine code */
 	bool by_messages;	/* the core's time is <message_clock> */
 	/* atomics: */
 	uint32_t n_conns;	/* SPOP, all threads */

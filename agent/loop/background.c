@@ -4,10 +4,12 @@
  * so that it delays nothing else of this thread. */
 #include <stdio.h>
 
+#include "agent/base/count.h"
 #include "agent/base/mem.h"
 #include "agent/loop/background_in.h"
 #include "agent/loop/kvsub.h"
 #include "agent/loop/metrics_in.h"
+#include "agent/loop/worker_in.h"
 #include "agent/os/clock.h"
 
 #define TICK_S	0.1
@@ -99,6 +101,44 @@ static void log_problems(struct background *s)
 		log_problem(&s->agent->log, &e);
 }
 
+static void log_late_thread(struct background *s, unsigned number)
+{
+	struct log_line ln;
+
+	if (!log_begin(&ln, &s->agent->log, LOG_ERROR, LOG_LIFE, "a SPOP thread does not turn"))
+		return;
+	log_int(&ln, "thread", number);
+	log_text(&ln, "effect",
+		"its connections get no answers, so HAProxy balances them as without the agent; the service "
+		"manager will restart the agent");
+	log_text(&ln, "remedy", "report it with the lines before this one");
+	log_end(&ln);
+}
+
+/* Tell the service manager that requests are answered. */
+static void tick_watchdog(struct background *s)
+{
+	uint64_t turns[THREADS_MAX];
+	msec now = clock_msec();
+	unsigned who;
+
+	if (s->watchdog.every_ms == 0 || __atomic_load_n(&s->agent->draining, __ATOMIC_ACQUIRE))
+		return;
+	for (unsigned i = 0; i < s->agent->n_workers; i++)
+		turns[i] = count_read(&s->agent->worker[i]->turns);
+	switch (watchdog_check(&s->watchdog, turns, s->agent->n_workers, now, &who)) {
+	case WATCHDOG_TELL:
+		if (notify_try(&s->agent->notify, "WATCHDOG=1"))
+			watchdog_told(&s->watchdog, turns, s->agent->n_workers, now);
+		break;
+	case WATCHDOG_LATE:
+		log_late_thread(s, who);
+		break;
+	case WATCHDOG_QUIET:
+		break;
+	}
+}
+
 static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 {
 	struct background *s = t->data;
@@ -113,6 +153,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	logrx_tick(&s->logrx);
 	admin_sweep(&s->admin, clock_msec());
 	runtime_sweep(&s->runtime, clock_msec());
+	tick_watchdog(s);
 	mem_wipe(&s->logrx.line, sizeof(s->logrx.line));
 	mem_wipe_stack();
 }
@@ -192,6 +233,7 @@ struct background *background_new(struct agent *a, const struct loop_opts *o, st
 		return NULL;
 	}
 	s->agent = a;
+	watchdog_init(&s->watchdog, a->notify.watchdog_ms, clock_msec());
 	s->admin.render = render_metrics;
 	s->admin.arg = s;
 	s->peers.on_engines = on_engines;

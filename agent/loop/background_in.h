@@ -8,6 +8,7 @@
 #include "agent/loop/logrx_in.h"
 #include "agent/loop/poll_peers_in.h"
 #include "agent/loop/runtime_in.h"
+#include "agent/loop/watchdog_in.h"
 
 struct background {
 	struct agent *agent;
@@ -23,6 +24,7 @@ struct background {
 	struct runtime runtime;
 	struct poll_peers peers;
 	struct refused_told refused_told;
+	struct watchdog watchdog;
 	ev_async reload;
 	struct poll_peers_opts *next;	/* atomic; options for the thread to apply, NULL: none */
 };

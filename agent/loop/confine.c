@@ -10,6 +10,7 @@
 
 #include "agent/loop/confine_in.h"
 #include "agent/os/libc_files.h"
+#include "agent/os/memory.h"
 
 #define UNIX_PREFIX	"unix@"
 
@@ -65,6 +66,7 @@ int confine_begin(struct agent *a, const struct loop_opts *o, const char *conf, 
 	if (identity_find(o->user, o->group, &a->identity, e) != 0)
 		return -1;
 	process_open(&a->files);
+	a->jit = memory_may_execute();
 	if (o->no_sandbox)
 		return 0;
 	if (SANDBOX_CAN)
@@ -215,13 +217,15 @@ static void log_sandbox(struct agent *a, const struct loop_opts *o)
 
 void confine_enter(struct agent *a, const struct loop_opts *o)
 {
-	int datagrams[LISTEN_MAX];
+	int datagrams[LISTEN_MAX + 1];
 	struct sandbox_opts so = {
 		.opener = a->opener.fd, .datagrams = datagrams, .out = &a->connect_ports
 	};
 
 	for (unsigned i = 0; i < a->log_udp.n; i++)
 		datagrams[so.n_datagrams++] = a->log_udp.l[i].fd;
+	if (a->notify.fd >= 0)
+		datagrams[so.n_datagrams++] = a->notify.fd;
 	if (!o->no_sandbox && SANDBOX_CAN) {
 		so.refused = &a->refused->agent;
 		sandbox_enter(&a->sandbox, &so);

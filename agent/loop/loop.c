@@ -292,6 +292,7 @@ static void agent_fini(struct agent *a, struct background *bg)
 	recfile_close(&a->recfile);
 	models_fini(&a->models);
 	config_text_free(&a->config_text);
+	notify_close(&a->notify);
 	confine_end(a);
 }
 
@@ -343,6 +344,7 @@ static void log_start(struct agent *a, const struct route_opts *ro, bool kept)
 	log_int(&ln, "threads", a->n_workers);
 	log_text(&ln, "key", kept ? "kept" : "temporary");
 	log_int(&ln, "index_max_bytes", (int64_t)ro->index.max_bytes);
+	log_text(&ln, "regex", a->jit ? "jit" : "interpreted");
 	log_end(&ln);
 }
 
@@ -405,6 +407,20 @@ static void log_listen_warning(void *arg, const char *sentence)
 	log_msg(&a->log, LOG_WARN, LOG_LIFE, sentence);
 }
 
+/* The opener has been forked by now and does not have the socket. */
+static void open_notify(struct agent *a)
+{
+	struct log_line ln;
+
+	if (notify_open(&a->notify) == 0 ||
+	    !log_begin(&ln, &a->log, LOG_WARN, LOG_LIFE, "cannot connect to the service manager"))
+		return;
+	log_text(&ln, "error", strerror(errno));
+	log_text(&ln, "effect", "it does not learn that the agent is ready, and may end it");
+	log_text(&ln, "remedy", "check NOTIFY_SOCKET; with systemd: Type=notify");
+	log_end(&ln);
+}
+
 /* ---- signals ---------------------------------------------------------------------------- */
 
 static void wait_for_end(struct agent *a, struct background *bg, const struct loop_reload *reload)
@@ -420,6 +436,7 @@ static void wait_for_end(struct agent *a, struct background *bg, const struct lo
 			break;
 		agent_reload(a, bg, reload);
 	}
+	notify_send(&a->notify, "STOPPING=1\nSTATUS=waiting for open requests");
 	log_msg(&a->log, LOG_INFO, LOG_LIFE, "draining");
 }
 
@@ -500,15 +517,18 @@ static int run_agent(struct agent *a, const struct loop_opts *o, const struct ro
 
 	snapfile_init(&a->snapfile, o, ro, &a->opener);
 	recfile_init(&a->recfile, o, &a->opener);
-	a->files.statm = a->opener.fd = -1;
-	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0 ||
-	    start_agent(a, o, ro, &kept, &bg, e) != 0)
+	a->files.statm = a->opener.fd = a->notify.fd = -1;
+	if (confine_begin(a, o, reload != NULL ? reload->file : NULL, e) != 0)
+		goto out;
+	open_notify(a);
+	if (start_agent(a, o, ro, &kept, &bg, e) != 0)
 		goto out;
 	log_key(a, o, kept);
 	listen_warnings(o, log_listen_warning, a);
 	confine_enter(a, o);
 	if (start_threads(a, bg, e) == 0) {
 		log_start(a, ro, kept);
+		notify_send(&a->notify, "READY=1\nSTATUS=answering HAProxy");
 		wait_for_end(a, bg, reload);
 		rc = 0;
 	}

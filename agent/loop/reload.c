@@ -3,11 +3,13 @@
  * start and at a reload. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
 #include "agent/loop/reload_in.h"
+#include "agent/os/clock.h"
 
 /* ---- tokenizers ------------------------------------------------------------------------- */
 
@@ -157,12 +159,27 @@ static void apply_reload(struct agent *a, struct background *bg, struct route_op
 	mem_free(want);
 }
 
+static void notify_reloading(const struct agent *a)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)clock_usec());
+	notify_send(&a->notify, text);
+}
+
+static void notify_reloaded(const struct agent *a, bool applied)
+{
+	notify_send(&a->notify, applied ? "READY=1\nSTATUS=reloaded"
+	    : "READY=1\nSTATUS=reload refused, the old configuration stays; the log says why");
+}
+
 void agent_reload(struct agent *a, struct background *bg, const struct loop_reload *reload)
 {
 	struct route_opts *ro = mem_alloc(sizeof(*ro));
 	struct loop_opts *o = mem_alloc(sizeof(*o));
 	struct reload_errors es = { .n = 0 };
 
+	notify_reloading(a);
 	if (reload == NULL) {
 		set_reload_error(&es, "this agent was started without a way to reload");
 	} else if (reload->file == NULL) {
@@ -178,6 +195,7 @@ void agent_reload(struct agent *a, struct background *bg, const struct loop_relo
 		loop_opts_free(o);
 	}
 	refuse_reload(a, &es);
+	notify_reloaded(a, es.n == 0);
 	mem_free(ro);
 	mem_free(o);
 }

@@ -5,7 +5,8 @@
 
 #include "agent/loop/background_in.h"
 
-/* Read the configuration again and apply it, or log why the old one stays. <reload> may be NULL. */
+/* Read the configuration again and apply it, or log why the old one stays. <reload> may be NULL.
+ * Tells the service manager when it begins and ends. */
 void agent_reload(struct agent *a, struct background *bg, const struct loop_reload *reload);
 
 /* Copy <ro> to <own> and load the tokenizers of its models. The caller frees <own> in any case.

@@ -102,7 +102,7 @@ static void on_pass(struct ev_loop *loop, ev_check *c, int revents)
 	w->found = false;
 	w->queried = w->turn_ended;
 	w->pass_start = now;
-	w->turns++;
+	count_add(&w->turns, 1);
 	w->rested = now - w->turn_ended > REST_US;
 	if (w->rested)
 		overload_rest(&w->overload, now - w->turn_ended, now);

@@ -45,7 +45,7 @@ struct worker {
 	bool found;		/* this turn found one */
 	usec turn_ended;	/* when the last wait began */
 	bool rested;		/* that wait blocked, because there was nothing to do */
-	uint64_t turns;
+	uint64_t turns;		/* read by the watchdog */
 	struct list ready;	/* connections with bytes to read, next first */
 	struct overload overload;
 	struct arrivals *judged;	/* of the connection whose frames serve handles */

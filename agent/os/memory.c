@@ -3,6 +3,8 @@
  * root, so all levels are read. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "agent/os/memory.h"
 
@@ -115,4 +117,15 @@ int memory_enough_at(const char *root, uint64_t bytes, struct err *e)
 int memory_enough(uint64_t bytes, struct err *e)
 {
 	return memory_enough_at("", bytes, e);
+}
+
+bool memory_may_execute(void)
+{
+	size_t n = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	munmap(p, n);
+	return true;
 }

@@ -1,4 +1,4 @@
-/* memory.h - is there enough memory for a budget? */
+/* memory.h - is there enough memory for a budget, and may it be executed? */
 #ifndef KVROUTE_OS_MEMORY_H
 #define KVROUTE_OS_MEMORY_H
 
@@ -13,5 +13,9 @@ int memory_enough(uint64_t bytes, struct err *e);
 
 /* The same with the files below <root> instead of "/", for tests. */
 int memory_enough_at(const char *root, uint64_t bytes, struct err *e);
+
+/* Returns true if this process may map memory that is writable and executable, as PCRE2's JIT
+ * does. Call it before the sandbox, which refuses it always. */
+bool memory_may_execute(void);
 
 #endif

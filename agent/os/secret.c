@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,18 @@ int secret_open(const char *path, const struct identity *as)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
+/* Returns true if the service manager passed <path> as a credential. systemd makes its directory
+ * for this service alone, and gives the agent the right to read by an access list, which looks like
+ * a right of the group. */
+static bool is_credential(const char *path)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	size_t n = dir != NULL ? strlen(dir) : 0;
+
+	return n > 1 && dir[0] == '/' && strncmp(path, dir, n) == 0 && path[n] == '/' &&
+	       strchr(path + n + 1, '/') == NULL;
+}
+
 int secret_check(int fd, const char *what, const char *path, const struct identity *as,
     int64_t *bytes, struct err *e)
 {
@@ -38,7 +51,7 @@ int secret_check(int fd, const char *what, const char *path, const struct identi
 		    "the %s file %s belongs to user %u, neither to root nor to the agent's user %u: if it is "
 		    "yours, chown it; else remove it",
 		    what, path, (unsigned)st.st_uid, (unsigned)as->uid);
-	if (st.st_mode & 077)
+	if (st.st_mode & (is_credential(path) ? 037 : 077))
 		return err_set(e,
 			"the %s file %s is open to its group or to others (mode %04o): chmod 0600 "
 			"it", what, path, (unsigned)(st.st_mode & 07777));

@@ -1,11 +1,12 @@
 #!/bin/bash
-# deps.sh [build] [demo] [test] [images] - install missing Debian packages (default: the first
+# deps.sh [build] [demo] [test] [images] [deb] - install missing Debian packages (default: the first
 # three).
 #
 #   build   for make
 #   demo    build, and a HAProxy
 #   test    demo, and the tests
 #   images  to make a base image without a registry
+#   deb     make deb: build, and what builds and checks Debian packages
 #
 # Packages that would start a service (haproxy, prometheus, varnish) are not installed but unpacked
 # under build/ (unpack.sh):
@@ -30,6 +31,7 @@ want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-d
             libzmq3-dev libhiredis-dev"
 want_demo="python3"
 want_test="libcmocka-dev clang mandoc patch python3-zmq"
+want_deb="dpkg-dev debhelper fakeroot lintian pkg-config mmdebstrap python3"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;
@@ -127,8 +129,11 @@ case $groups in
 *" images "*)
 	install debootstrap
 	;;
+*" deb "*)
+	install $want_build $want_deb
+	;;
 *)
-	echo "usage: ${0##*/} [build] [demo] [test] [images]" >&2
+	echo "usage: ${0##*/} [build] [demo] [test] [images] [deb]" >&2
 	exit 2
 	;;
 esac

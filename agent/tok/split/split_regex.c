@@ -18,7 +18,8 @@
  *
  * Patterns with atomic groups are interpreted, because the JIT of 10.42 backtracks into them: on
  * "ab1bab", (?>[ab]+|(?:[^ ]{2})+b)\P{N} matches by an alternative that must not be tried any more.
- */
+ * So are all patterns where the system refuses executable memory (MemoryDenyWriteExecute= of
+ * systemd, or a reload in the sandbox); their items then cost what interpreting them takes. */
 #include "agent/tok/split/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -94,8 +95,15 @@ static int compile(const struct regex *r, pcre2_code **out, const struct onig *o
 	if (*out == NULL)
 		return code == PCRE2_ERROR_HEAP_FAILED ? err_set(e, "no memory") : refuse(e, code, at, o);
 	if (!o->no_jit)
-		pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);	/* without a JIT it is slower */
+		pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);	/* may fail: has_jit() */
 	return 0;
+}
+
+static bool has_jit(const pcre2_code *code)
+{
+	size_t bytes = 0;
+
+	return code != NULL && pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &bytes) == 0 && bytes > 0;
 }
 
 static int compile_both(struct regex *r, struct span pattern, bool literal, struct err *e)
@@ -110,7 +118,6 @@ static int compile_both(struct regex *r, struct span pattern, bool literal, stru
 	rc = onig_translate(pattern, literal, &o, e);
 	if (rc == 0) {
 		r->cost = regex_cost_of(span_of(o.text.p, o.text.n));
-		r->no_jit = o.no_jit;
 		rc = compile(r, &r->code, &o, e);
 	}
 	if (rc == 0)
@@ -118,6 +125,7 @@ static int compile_both(struct regex *r, struct span pattern, bool literal, stru
 		    : onig_translate(pattern, literal, &plain, e) < 0
 		    ? -1
 		    : compile(r, &r->plain, &plain, e);
+	r->no_jit = !has_jit(r->code);
 	onig_fini(&o);
 	onig_fini(&plain);
 	return rc;

@@ -172,10 +172,30 @@ static void compared(void **state)
 	}
 }
 
+/* A credential of systemd may be readable for its group: the access list shows as that. */
+static void credential(void **state)
+{
+	struct token t = { .n = 0 };
+	struct err e;
+
+	setenv("CREDENTIALS_DIRECTORY", dir, 1);
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0440, &t, &e), 0);
+	assert_int_equal(t.n, strlen(GOOD));
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0460, &t, &e), -1);
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0444, &t, &e), -1);
+	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);	/* below it, but not in it */
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0440, &t, &e), -1);
+	setenv("CREDENTIALS_DIRECTORY", "", 1);
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0440, &t, &e), -1);
+	unsetenv("CREDENTIALS_DIRECTORY");
+	assert_int_equal(read_as(GOOD, strlen(GOOD), 0440, &t, &e), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(taken, setup, teardown),
+		cmocka_unit_test_setup_teardown(credential, setup, teardown),
 		cmocka_unit_test_setup_teardown(lengths, setup, teardown),
 		cmocka_unit_test_setup_teardown(bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),

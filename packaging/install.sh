@@ -1,0 +1,66 @@
+#!/bin/bash
+# install.sh - copy what "make install" installs; the Makefile sets the variables. Writes below
+# DESTDIR only, and starts, enables and reloads nothing.
+set -eu
+cd "$(dirname "$0")/.."
+
+put() {	# mode, file, path
+	install -D -p -m "$1" "$2" "$DESTDIR$3"
+}
+
+# Fill the names in @...@ of <$1> and install it as <$2>.
+fill() {
+	local tmp
+	tmp=$(mktemp)
+	sed "s,@SBINDIR@,$SBINDIR,g; s,@SYSCONFDIR@,$SYSCONFDIR,g; s,@PREFIX@,$PREFIX,g
+		s,@LIBDIR@,$LIBDIR,g; s,@VERSION@,$VERSION,g" "$1" > "$tmp"
+	if grep -n '@[A-Z]*@' "$tmp"; then
+		echo "install.sh: $1 has a name that is not known" >&2
+		exit 1
+	fi
+	put 644 "$tmp" "$2"
+	rm -f "$tmp"
+}
+
+made() {	# path, command: its output
+	local tmp
+	tmp=$(mktemp)
+	"${@:2}" > "$tmp"
+	put 644 "$tmp" "$1"
+	rm -f "$tmp"
+}
+
+put 755 "$B/kvroute" "$SBINDIR/kvroute"
+put 755 "$B/kvroutectl" "$BINDIR/kvroutectl"
+for page in doc/*.[58]; do
+	put 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"
+done
+
+# The configuration of an installed agent is short; all keys with their defaults are an example.
+if [ ! -e "$DESTDIR$SYSCONFDIR/kvroute/kvroute.yaml" ]; then
+	fill packaging/kvroute.yaml "$SYSCONFDIR/kvroute/kvroute.yaml"
+fi
+doc=$DOCDIR/kvroute
+put 644 doc/kvroute.yaml "$doc/examples/kvroute.yaml"
+for file in README.md CHANGES.md SECURITY.md; do
+	put 644 "$file" "$doc/$file"
+done
+(cd haproxy-conf && find . -type f) | while read -r file; do
+	put 644 "haproxy-conf/$file" "$doc/examples/haproxy-conf/${file#./}"
+done
+chmod 755 "$DESTDIR$doc/examples/haproxy-conf/load.sh"
+
+fill packaging/systemd/kvroute.service.in "$UNITDIR/kvroute.service"
+put 644 packaging/systemd/kvroute.sysusers "$SYSTEMDDIR/sysusers.d/kvroute.conf"
+put 644 packaging/systemd/kvroute.tmpfiles "$SYSTEMDDIR/tmpfiles.d/kvroute.conf"
+made "$BASHDIR/kvroutectl" packaging/completion.sh "$B/kvroutectl" bash
+made "$ZSHDIR/_kvroutectl" packaging/completion.sh "$B/kvroutectl" zsh
+
+# The SPOP library, for other agents.
+put 644 "$B/libspoe.a" "$LIBDIR/libkvroute-spoe.a"
+put 644 spoe/spop.h "$PREFIX/include/kvroute-spoe/spop.h"
+fill packaging/kvroute-spoe.pc.in "$LIBDIR/pkgconfig/kvroute-spoe.pc"
+put 644 spoe/README.md "$DOCDIR/kvroute-spoe/README.md"
+put 644 spoe/example/spoa.c "$DOCDIR/kvroute-spoe/examples/spoa.c"
+put 644 spoe/example/example.spoe "$DOCDIR/kvroute-spoe/examples/example.spoe"
+put 644 spoe/example/haproxy.cfg "$DOCDIR/kvroute-spoe/examples/haproxy.cfg"
