@@ -125,6 +125,8 @@ $(B)/%.o: %.c
 	$(call say,CC   $@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/agent/loop/page_html.o: agent/loop/page.html
+# it is written in assembly, which LTO drops
+$(B)/agent/loop/page_html.o: ALL_CFLAGS += -fno-lto
 
 # The SPOP library may be linked into a shared object of its users.
 $(obj_spoe): ALL_CFLAGS += -fPIC $(if $(findstring clang,$(CC)),,-fno-semantic-interposition)

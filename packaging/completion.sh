@@ -30,7 +30,8 @@ bash_file() {
 		    COMPREPLY=()
 	HEAD
 	echo "    if ((COMP_CWORD == 1)); then"
-	echo "        COMPREPLY=(\$(compgen -W \"$(verbs | cut -d ' ' -f 1 | tr '\n' ' ')-h -V\" -- \"\$cur\"))"
+	words=$(verbs | cut -d ' ' -f 1 | tr '\n' ' ')
+	echo "        COMPREPLY=(\$(compgen -W \"$words-h -V\" -- \"\$cur\"))"
 	echo "        return"
 	echo "    fi"
 	echo "    case \${COMP_WORDS[1]} in"

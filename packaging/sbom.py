@@ -3,8 +3,8 @@
 shared libraries that it is linked with, and the header-only library in it, with the versions of
 Debian's packages.
 
-sbom.py --check FILE PROGRAM... - check that FILE has the fields that SPDX 2.3 requires, and a package
-for each library that the programs name.
+sbom.py --check FILE PROGRAM... - check that FILE has the fields that SPDX 2.3 requires, and a
+package for each library that the programs name.
 
 The time is SOURCE_DATE_EPOCH, or that of the commit, so the same programs give the same bytes.
 """
@@ -113,7 +113,8 @@ def document(programs):
         name = os.path.basename(program)
         doc["files"].append({
             "SPDXID": "SPDXRef-File-" + name, "fileName": "./" + name, "fileTypes": ["BINARY"],
-            "checksums": [{"algorithm": a, "checksumValue": hashlib.new(a.lower(), data).hexdigest()}
+            "checksums": [{"algorithm": a,
+                           "checksumValue": hashlib.new(a.lower(), data).hexdigest()}
                           for a in ("SHA1", "SHA256")],
             "licenseConcluded": "NOASSERTION", "copyrightText": "NOASSERTION"})
         doc["relationships"].append({
@@ -127,7 +128,8 @@ def document(programs):
         name, release, source = owner(path)
         name = name or so
         made.setdefault(name, package_of(name, release, source, ""))
-        made[name]["comment"] = ("shared: " + made[name]["comment"][8:] + " " + so).replace("  ", " ")
+        made[name]["comment"] = " ".join(
+            ["shared:"] + made[name]["comment"].split()[1:] + [so])
     name, release, source = owner("/usr/include/xxhash.h")
     made[name or "xxhash"] = package_of(name or "xxhash", release, source, "header-only: xxhash.h")
     for p in made.values():

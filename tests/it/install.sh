@@ -1,7 +1,7 @@
 #!/bin/bash
-# install.sh - "make install" into a folder, and what it installed: the ELF properties of programs and
-# objects, the systemd unit, completions, the SPOP library with its example agent and a real HAProxy,
-# and the SBOM. Last line: "N passed, N failed[, N skipped]".
+# install.sh - "make install" into a folder, and what it installed: the ELF properties of programs
+# and objects, the systemd unit, completions, the SPOP library with its example agent and a real
+# HAProxy, and the SBOM. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0 skipped=0
@@ -117,8 +117,8 @@ result $? "the unit has no unfilled names"
 if has systemd-analyze; then
 	out=$(systemd-analyze security --offline=true --threshold=15 "$unit" 2>&1)
 	result $? "exposure is at most 1.5: $(tail -n 1 <<< "$out")"
-	try "systemd accepts the unit" systemd-analyze verify --root="$root" --man=no --recursive-errors=no \
-		kvroute.service
+	try "systemd accepts the unit" systemd-analyze verify --root="$root" --man=no \
+		--recursive-errors=no kvroute.service
 else
 	skip "exposure of the unit: systemd-analyze is not installed"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""service.py [-k WORD] - the agent under a service manager: when it says that it is ready, reloading
-or stopping, that the watchdog hears nothing while a SPOP thread hangs, and that it works where no
-memory may be executable. The last line is "N passed, N failed[, N skipped]"."""
+"""service.py [-k WORD] - the agent under a service manager: when it says that it is ready,
+reloading or stopping, that the watchdog hears nothing while a SPOP thread hangs, and that it works
+where no memory may be executable. The last line is "N passed, N failed[, N skipped]"."""
 import ctypes
 import os
 import re
@@ -62,7 +62,8 @@ class Managed(Agent):
     def wait_message(self, word, after=0):
         """Wait for a message with <word> at <after> or later; returns its number."""
         return wait_for("%s to the service manager" % word, 60, lambda: [
-            i + 1 for i, m in enumerate(self.hear()) if i >= after and word in m.split("\n")])[0] - 1
+            i + 1 for i, m in enumerate(self.hear())
+            if i >= after and word in m.split("\n")])[0] - 1
 
     def thread(self, name):
         for tid in os.listdir("/proc/%d/task" % self.pid):
@@ -91,14 +92,10 @@ class Frozen:
         self.call(PTRACE_DETACH)
 
 
-def may_execute(yes):
-    """For a child before it becomes the agent: memory that is writable may not become executable."""
-    if not yes and LIBC.prctl(PR_SET_MDWE, PR_SET_MDWE_EXEC, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_MDWE")
-
-
 def no_write_execute():
-    may_execute(False)
+    """For a child before it becomes the agent: no writable memory may be executable."""
+    if LIBC.prctl(PR_SET_MDWE, PR_SET_MDWE_EXEC, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_MDWE")
 
 
 @case
