@@ -270,7 +270,10 @@ deb-deps:
 	@tests/tools/deps.sh deb
 deb:
 	@packaging/deb.sh
-.PHONY: install sbom deb-deps deb
+# the schemas of Kubernetes for suite kubernetes (22 MB from PyPI)
+kubernetes-deps:
+	@python3 -m pip install -q --target build/python kubernetes-validate
+.PHONY: install sbom deb-deps deb kubernetes-deps
 
 # ---- commands ----
 
@@ -395,7 +398,7 @@ sim: all
 # tests that take too long for make test
 test-long: all tools
 	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long \
-		socket-asan $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+		socket-asan package arm64 $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 # checks that no verdict depends on the load of the machine: tests/busy.sh
 test-busy: all tools unit-programs
 	@tests/busy.sh $(SUITES)

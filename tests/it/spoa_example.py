@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""spoa_example.py SPOA FOLDER KVROUTECTL - the example agent of spoe/example with a real HAProxy, whose
-files are those of FOLDER with free ports, and with kvroutectl spop-check."""
+"""spoa_example.py SPOA FOLDER KVROUTECTL - the example agent of spoe/example with a real HAProxy,
+whose files are those of FOLDER with free ports, and with kvroutectl spop-check."""
 import http.client
 import os
 import subprocess

@@ -1,0 +1,105 @@
+#!/bin/bash
+# kubernetes.sh - the manifests of kubernetes/: they are what make.sh prints, they fit the schema of
+# Kubernetes, HAProxy and the agent accept the configurations in them, and HAProxy accepts the
+# snippets for ingress controllers. Last line: "N passed, N failed[, N skipped]".
+set -u
+cd "$(dirname "$0")/../.."
+passed=0 failed=0 skipped=0
+B=${B:-build/release}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+result() {
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
+}
+
+skip() {
+	skipped=$((skipped + 1))
+	echo "skipped: $1"
+}
+
+# Print the value of the key <$2> of a ConfigMap in manifest <$1>.
+value() {
+	awk -v key="  $2: |" '$0 == key { on = 1; next } on && /^ ? ? ?[^ ]/ { exit }
+		on { sub(/^    /, ""); print }' "$1"
+}
+
+# Check a configuration with each installed HAProxy; names of the cluster become loopback.
+accepted() {	# what, file
+	local v out
+	sed -i -E "s,/etc/haproxy/kvroute/kvroute.spoe,$tmp/kvroute.spoe,
+		s,/etc/haproxy/kvroute/,$PWD/haproxy-conf/,; s,/run/haproxy/,$tmp/,
+		s,(kvroute-[01]):,127.0.0.1:,; s,ipv4@127.0.0.1:9999,unix@$tmp/stats," "$2"
+	for v in 2.6 3.0 3.2; do
+		[ -x build/haproxy/$v/haproxy ] || continue
+		out=$(build/haproxy/$v/haproxy -c -f "$2" 2>&1)
+		[ $? -eq 0 ] && ! grep -qE 'WARNING|ALERT' <<< "$out"
+		result $? "HAProxy $v accepts $1"
+		grep -E 'WARNING|ALERT' <<< "$out" | head -n 5
+	done
+}
+
+for name in sidecar agents; do
+	file=kubernetes/$name.yaml
+	kubernetes/make.sh $name.yaml | diff -q - $file > /dev/null
+	result $? "$file is what make.sh prints"
+	value $file haproxy.cfg > "$tmp/$name.cfg"
+	value $file kvroute.spoe > "$tmp/kvroute.spoe"
+	value $file kvroute.yaml > "$tmp/$name.yaml"
+	[ -s "$tmp/$name.cfg" ] && [ -s "$tmp/kvroute.spoe" ] && [ -s "$tmp/$name.yaml" ]
+	result $? "$file has the configurations"
+	value $file api-paths.lst | grep -qx /v1/chat/completions
+	result $? "$file has the paths"
+	accepted "the configuration of $file" "$tmp/$name.cfg"
+	"$B/kvroute" -t -f "$tmp/$name.yaml" > /dev/null
+	result $? "kvroute accepts the configuration of $file"
+	# what every container must have
+	containers=$(grep -cE '^ +image: ' $file)
+	for line in 'readOnlyRootFilesystem: true' 'allowPrivilegeEscalation: false' \
+		'capabilities: {drop: \["ALL"\]}' 'requests: ' 'limits: '; do
+		[ "$(grep -c "$line" $file)" -eq "$containers" ]
+		result $? "each container of $file has $line"
+	done
+	[ "$(grep -c '^kind: NetworkPolicy' $file)" -ge 2 ] &&
+		[ "$(grep -c 'livenessProbe:' $file)" -ge 3 ]
+	result $? "$file has policies and probes"
+done
+
+if PYTHONPATH=build/python python3 -c 'import kubernetes_validate' 2> /dev/null; then
+	out=$(PYTHONPATH=build/python python3 -m kubernetes_validate --strict kubernetes/*.yaml 2>&1)
+	result $? "the manifests fit the schema: $(grep -c ' passed ' <<< "$out") resources"
+	grep -v ' passed ' <<< "$out" | head -n 5
+elif command -v kubeconform > /dev/null; then
+	kubeconform -strict kubernetes/*.yaml
+	result $? "the manifests fit the schema"
+else
+	skip "schema of Kubernetes: neither kubernetes-validate (make kubernetes-deps) nor kubeconform"
+fi
+
+# A configuration as a controller writes it: its own lines, the snippets, its servers.
+controller() {	# name of the first server, of the second
+	echo "global"
+	echo "    maxconn 1000"
+	kubernetes/make.sh global
+	printf 'defaults base\n    mode http\n    timeout connect 5s\n    timeout client 50s\n'
+	printf '    timeout server 50s\n    option redispatch\n'
+	printf 'frontend http from base\n    bind :8080\n'
+	kubernetes/make.sh frontend
+	printf '    use_backend default_engines_http if { path_beg / }\n'
+	printf 'backend default_engines_http from base\n    balance leastconn\n'
+	kubernetes/make.sh backend
+	printf '    server %s 127.0.0.1:8001 check\n    server %s 127.0.0.1:8002 check\n' "$1" "$2"
+	kubernetes/make.sh sections
+}
+
+for part in global frontend backend sections; do
+	[ "$(kubernetes/make.sh $part | wc -l)" -ge 3 ]
+	result $? "the snippet $part has lines"
+done
+controller SRV_1 SRV_2 > "$tmp/haproxytech.cfg"
+accepted "the snippets as haproxytech/kubernetes-ingress uses them" "$tmp/haproxytech.cfg"
+controller srv001 srv002 > "$tmp/haproxy-ingress.cfg"
+accepted "the snippets as haproxy-ingress uses them" "$tmp/haproxy-ingress.cfg"
+echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
+[ "$failed" -eq 0 ]
