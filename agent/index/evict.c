@@ -1,9 +1,8 @@
-/* evict.c - evict records and expire claims when bytes, a capacity or the reserve run out.
+/* evict.c - evict records and expire claims when bytes or the reserve run out; the ticks.
  *
  * If a shard runs out of bytes, its oldest records go, whatever their server, except those of
- * tenants below their floor. If a server exceeds its capacity, its own records go in its order over
- * all shards; each shard publishes the tick of the first, so no lock is needed to choose the shard.
- * Claims have a share of the bytes (reserve_percent); when it is used up, the oldest claim expires.
+ * tenants below their floor. What one server has too much is evicted by evict_server.c. Claims have
+ * a share of the bytes (reserve_percent); when it is used up, the oldest claim expires.
  *
  * One call does EVICT_MAX of work at most, counted in records; copied nodes count more.
  * index_tick() does the rest.
@@ -13,7 +12,6 @@
 #include <sched.h>
 
 #include "agent/index/evict_in.h"
-#include "agent/index/held.h"
 
 #define YIELDS		8u
 #define FREE_MOST	15u		/* of FREE_PART: half of a shard */
@@ -47,9 +45,7 @@ static const struct record *oldest_record(struct index *ix, const struct shard *
 	return best;
 }
 
-/* Cut a record that was seen before. Another thread may have been faster; that counts as work too,
- * and the result is false. */
-static bool cut_one(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work)
+bool evict_cut(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work)
 {
 	uint32_t n = record_cut(ix, id, s, c);
 
@@ -72,7 +68,7 @@ static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 	}
 	shards_unlock(ix, 1ull << shard);
 	if (id != 0)
-		cut_one(ix, id, s, &(struct cut){ TRIM_PAGES, UINT64_MAX, true, false }, work);
+		evict_cut(ix, id, s, &(struct cut){ TRIM_PAGES, UINT64_MAX, true, false }, work);
 	return id != 0;
 }
 
@@ -96,7 +92,7 @@ static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
 		shards_unlock(ix, 1ull << i);
 	}
 	if (id != 0)
-		cut_one(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, false }, work);
+		evict_cut(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, false }, work);
 	return id != 0;
 }
 
@@ -166,183 +162,6 @@ bool make_room(struct index *ix, uint32_t shard, bool first, uint32_t *work)
 	return *work < before;
 }
 
-/* ---- a server's capacity ---- */
-
-/* Find the shard of the record of <s> that is evicted first. Returns its value in first_used[], or
- * NOT_ONE. */
-static uint64_t first_shard(struct index *ix, server_id s, uint32_t *shard)
-{
-	enum index_order o = order_of(ix, s);
-	uint64_t h, best = NOT_ONE;
-
-	for (uint32_t i = 0; i < ix->n_shards; i++) {
-		h = atomic_load_explicit(&ix->first_used[(size_t)s * ix->n_shards + i], memory_order_relaxed);
-		if (h != NOT_ONE && (best == NOT_ONE || first_before(o, h, best))) {
-			best = h;
-			*shard = i;
-		}
-	}
-	return best;
-}
-
-/* Return the record of <s> that is evicted first, with its shard locked; NULL, with nothing locked,
- * if none may be evicted. */
-static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
-{
-	struct record *r;
-
-	if (first_shard(ix, s, shard) == NOT_ONE)
-		return NULL;
-	shards_lock(ix, 1ull << *shard);
-	if ((r = order_first(ix, &ix->shards[*shard], s)) == NULL)
-		shards_unlock(ix, 1ull << *shard);
-	else
-		order_ahead(ix, &ix->shards[*shard], r, BY_ORDER);
-	return r;
-}
-
-static uint64_t room_held(const struct index *ix, server_id s)
-{
-	int64_t n = atomic_load_explicit(&ix->servers[s].room, memory_order_relaxed);
-
-	return n > 0 ? (uint64_t)n : 0;
-}
-
-static uint64_t room_used(struct index *ix, server_id s)
-{
-	int64_t parts = atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
-
-	return room_held(ix, s) + index_server_output(ix, s) + (parts > 0 ? (uint64_t)parts : 0);
-}
-
-void horizon_raise(struct index *ix, server_id s, uint32_t tick)
-{
-	_Atomic uint64_t *at = &ix->servers[s].evicted;
-	uint64_t was = atomic_load_explicit(at, memory_order_relaxed);
-
-	while ((was == 0 || tick_before((uint32_t)was, tick)) &&
-	    !atomic_compare_exchange_weak(at, &was, EVICTED_ANY | tick))
-		;
-}
-
-/* A record used at <used> was cut. The lists are not quite in order: what is first now may be
- * older. */
-static void note_evicted(struct index *ix, server_id s, uint32_t used)
-{
-	uint32_t shard;
-	uint64_t first;
-
-	if (!by_time(order_of(ix, s)))
-		return;
-	first = first_shard(ix, s, &shard);
-	if (first != NOT_ONE && tick_before((uint32_t)first, used))
-		used = (uint32_t)first - 1;
-	horizon_raise(ix, s, used);
-}
-
-bool evicted_at_once(struct index *ix, server_id s, uint64_t room, uint32_t tick)
-{
-	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed), first;
-	uint32_t shard, oldest;
-
-	if (capacity > 0 && !by_time(order_of(ix, s)))
-		return room_used(ix, s) + room > capacity;
-	if (capacity == 0 || is_evicted(ix, s, tick))
-		return capacity > 0;
-	if (room_used(ix, s) + room <= capacity)
-		return false;
-	if (output_oldest(ix, s, &oldest) && tick_before(oldest, tick))
-		return false;
-	first = first_shard(ix, s, &shard);
-	return first == NOT_ONE || !tick_before((uint32_t)first, tick);
-}
-
-/* Evict until <s> takes <to> room at most. */
-static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
-{
-	uint32_t shard = 0, used = 0;
-	struct record *r;
-	node_id id = 0;
-	uint64_t now;
-
-	while (*work > 0 && (now = room_used(ix, s)) > to) {
-		if ((r = lock_first(ix, s, &shard)) != NULL) {
-			id = r->node;
-			used = r->used;
-			shards_unlock(ix, 1ull << shard);
-		}
-		if (output_cut(ix, s, r != NULL, used, now - to)) {
-			--*work;
-			continue;
-		}
-		if (r == NULL)
-			break;
-		if (cut_one(ix, id, s, &(struct cut){ EDGE_MAX, now - to, true, false }, work))
-			note_evicted(ix, s, used);
-	}
-}
-
-/* An engine serves requests in the order in which they were sent. When the next prompt is served,
- * the open ones have taken their room from the held pages, the oldest first; so claims may take the
- * whole capacity. Claims do not evict each other: a busy engine may have far more prompts waiting
- * than its cache has room for, and a router that forgets them sends their conversations elsewhere.
- * At 90 % load the mean time to first token was 32 times the oracle's with eviction of claims, and
- * is twice without. keep_reserve() bounds their bytes. */
-void keep_capacity(struct index *ix, server_id s, uint32_t *work)
-{
-	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
-	int64_t claimed = atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) +
-			  atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
-
-	if (capacity == 0)
-		return;
-	evict_server(ix, s, claimed > (int64_t)capacity ? (uint64_t)claimed : capacity, work);
-}
-
-/* Evict what <s> used until its horizon. Returns true if there may be more. */
-static bool keep_horizon(struct index *ix, server_id s, uint32_t *work)
-{
-	struct record *r;
-	uint32_t shard;
-	node_id id;
-
-	while (*work > 0) {
-		if ((r = lock_first(ix, s, &shard)) == NULL)
-			return false;
-		id = is_evicted(ix, s, r->used) ? r->node : 0;
-		shards_unlock(ix, 1ull << shard);
-		if (id == 0)
-			return false;
-		cut_one(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, true }, work);
-	}
-	return true;
-}
-
-bool index_evict_unused(
-    struct index *ix, server_id s, msec unused_ms, msec now, uint32_t work)
-{
-	if (s >= SERVERS_MAX || !server_ready(ix, s) || !by_time(order_of(ix, s)) ||
-	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) == 0)
-		return false;
-	if (unused_ms >= 0)
-		horizon_raise(ix, s, tick_ago(now, unused_ms));
-	return atomic_load_explicit(&ix->servers[s].evicted, memory_order_relaxed) != 0 &&
-	    keep_horizon(ix, s, &work);
-}
-
-void index_evict_at(struct index *ix, server_id s, struct index_place at)
-{
-	record_cut(ix, at.node, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, true });
-}
-
-msec index_evicted_ago(struct index *ix, server_id s, msec now)
-{
-	uint64_t h = s < SERVERS_MAX ? atomic_load(&ix->servers[s].evicted) : 0;
-	int32_t ticks = (int32_t)(tick_of(now) - (uint32_t)h);
-
-	return h == 0 ? -1 : ticks > 0 ? (msec)ticks * 16 : 0;
-}
-
 void keep_reserve(struct index *ix, uint32_t *work)
 {
 	while (*work > 0 && claims_too_many(ix) && claim_expire(ix, true)) {
@@ -389,7 +208,7 @@ bool index_tick(struct index *ix)
 	uint32_t work = EVICT_MAX, i;
 
 	for (i = 0; i < SERVERS_MAX && work > 0; i++)
-		if (room_used(ix, (server_id)i) > 0)
+		if (evict_room_used(ix, (server_id)i) > 0)
 			keep_capacity(ix, (server_id)i, &work);
 	for (i = 0; i < ix->n_shards && work > 0; i++)
 		for (look_at_slack(ix, i); work > 0 && shard_crowded(ix, i) && evict_oldest(ix, i, &work); )
@@ -397,55 +216,4 @@ bool index_tick(struct index *ix)
 	for (i = 0; i < ix->n_shards; i++)
 		slack_settle(ix, i);
 	return work == 0;
-}
-
-/* ---- leaving ---- */
-
-static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
-{
-	struct record *r;
-
-	shards_lock(ix, 1ull << shard);
-	r = order_first(ix, &ix->shards[shard], s);
-	*id = r ? r->node : 0;
-	if (r != NULL)
-		order_ahead(ix, &ix->shards[shard], r, BY_ORDER);
-	shards_unlock(ix, 1ull << shard);
-	return r != NULL;
-}
-
-/* Cut the records of <s> that may be evicted, <work> at most. Returns false if there was none. */
-static bool drop_some(struct index *ix, server_id s, uint32_t *work)
-{
-	bool any = false;
-	uint32_t i;
-	node_id id;
-
-	for (i = 0; i < ix->n_shards; i++)
-		while (*work > 0 && first_of(ix, i, s, &id)) {
-			cut_one(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, false, false }, work);
-			any = true;
-		}
-	return any;
-}
-
-bool index_drop_step(struct index *ix, server_id s, uint32_t work)
-{
-	if (s >= SERVERS_MAX)
-		return true;
-	if (atomic_exchange(&ix->servers[s].leaving, 1) == 0) {
-		atomic_fetch_add(&ix->n_leaving, 1);
-		atomic_fetch_add(&ix->servers[s].drops, 1);
-	}
-	while (work > 0 && claim_expire_of(ix, s))
-		work--;
-	while (work > 0 && drop_some(ix, s, &work))
-		;
-	if (work == 0 || room_held(ix, s) > 0)	/* another thread pins what it works on */
-		return false;
-	output_drop(ix, s);
-	atomic_store_explicit(&ix->servers[s].evicted, 0, memory_order_relaxed);
-	if (atomic_exchange(&ix->servers[s].leaving, 0) == 1)
-		atomic_fetch_sub(&ix->n_leaving, 1);
-	return true;
 }

@@ -1,4 +1,5 @@
-/* evict_in.h - make room: evict records and claims (evict.c) and generated tokens (output.c).
+/* evict_in.h - make room: evict records and claims (evict.c), those of one server (evict_server.c),
+ * and generated tokens (output.c).
  *
  * The caller holds no lock. <*work>: records that may still be worked on in this call. */
 #ifndef KVROUTE_INDEX_EVICT_IN_H
@@ -16,6 +17,13 @@ bool make_space(struct index *ix, uint32_t tenant, uint32_t *work);
 /* Bring <s> within its capacity; expire claims until they fit the reserve. */
 void keep_capacity(struct index *ix, server_id s, uint32_t *work);
 void keep_reserve(struct index *ix, uint32_t *work);
+
+/* Cut a record that was seen before. Another thread may have been faster; that counts as work too,
+ * and the result is false. */
+bool evict_cut(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work);
+
+/* Return the room that <s> takes: pages, output, and parts of claims. */
+uint64_t evict_room_used(struct index *ix, server_id s);
 
 /* The horizon of a server: pages used until that tick are evicted, or will be. A capacity moves it
  * on, of servers that evict by time; another agent may tell a later one. */

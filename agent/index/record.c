@@ -12,7 +12,9 @@
 #include "agent/index/tree_in.h"
 
 #define LOOKS	64u	/* records passed from each end to find the place of one */
-#define LOOKS_RECALLED	1024u	/* the same, if its tick is an old one that was told */
+/* The same, if its tick is an old one that a sibling told: these belong anywhere, and a record at a
+ * wrong place lets agents evict different pages of a full server. Reads 2048 at most. */
+#define LOOKS_RECALLED	1024u
 
 arena_ref record_ref(const struct index *ix, const struct record *r)
 {

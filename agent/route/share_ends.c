@@ -1,4 +1,4 @@
-/* share_ends.c - ends of prefixes, those that are lacked, and their pages.
+/* share_ends.c - ends of prefixes, and those that are lacked.
  *
  * In ENDS each end is followed by points before it, from the nearest to the first, and by an entry
  * of depth 0:
@@ -12,135 +12,9 @@
 #define PAGES_A_SLICE	2048u	/* read or looked up */
 #define PAGES_OF_ONE	64u	/* the rest of the work for one end counts as so many */
 
-/* ---- sets of ends -------------------------------------------------------------------------- */
-
-static uint32_t slot_of(uint64_t hash, server_id server)
-{
-	return (uint32_t)((hash ^ server * 0x9e3779b97f4a7c15ull) >> 20) % (4 * SOUGHT_MAX);
-}
-
-static struct sought *seek_find(struct seek *s, uint64_t hash, server_id server)
-{
-	uint32_t i = slot_of(hash, server);
-
-	for (; s->slot[i] != 0; i = (i + 1) % (4 * SOUGHT_MAX)) {
-		struct sought *x = &s->of[s->slot[i] - 1];
-
-		if (x->hash == hash && x->server == server)
-			return x;
-	}
-	return NULL;
-}
-
-static void seek_link(struct seek *s, uint32_t number)
-{
-	uint32_t i = slot_of(s->of[number].hash, s->of[number].server);
-
-	while (s->slot[i] != 0)
-		i = (i + 1) % (4 * SOUGHT_MAX);
-	s->slot[i] = (uint16_t)(number + 1);
-}
-
-/* What is in it already, or finds no room, is left out: it comes again with the next round. */
-static void seek_add(struct seek *s, const struct sought *x)
-{
-	if (s->n == SOUGHT_MAX || seek_find(s, x->hash, x->server) != NULL)
-		return;
-	s->of[s->n] = *x;
-	s->parts[x->server] |= (uint64_t)1 << x->hash % SPACE_PARTS;
-	seek_link(s, s->n++);
-}
-
-void seek_drop(struct seek *s, uint64_t pass)
-{
-	uint32_t kept = 0;
-
-	if (s->n == 0)
-		return;
-	memset(s->slot, 0, sizeof(s->slot));
-	for (uint32_t i = 0; i < s->n; i++)
-		if (s->of[i].since > pass)
-			s->of[kept++] = s->of[i];
-	s->n = kept;
-	if (kept == 0)
-		memset(s->parts, 0, sizeof(s->parts));
-	for (uint32_t i = 0; i < kept; i++)
-		seek_link(s, i);
-}
-
-/* ---- the walk ------------------------------------------------------------------------------ */
-
-static void look_up(struct seek *s, const struct held_run *run, const struct holder *h)
-{
-	uint64_t parts = s->parts[h->server];
-
-	for (uint32_t k = 0; k < h->pages && parts != 0; k++) {
-		struct sought *x = parts >> run->hashes[k] % SPACE_PARTS & 1 ?
-		    seek_find(s, run->hashes[k], h->server) : NULL;
-
-		if (x == NULL)
-			continue;
-		x->found = true;
-		x->at = (struct index_place){ run->end.node, run->start + k + 1, 0 };
-		x->use = (struct held_use){ h->hits, h->priority, h->unused_ms };
-	}
-}
-
-static bool tail_before(const struct tail *x, const struct tail *y)
-{
-	if (x->server != y->server)
-		return x->server < y->server;
-	return x->part != y->part ? x->part < y->part : x->end < y->end;
-}
-
-/* Add to the heap. */
-static void tail_push(struct sync *y, const struct tail *t)
-{
-	uint32_t i = y->n_tails++, up;
-
-	for (; i > 0 && tail_before(t, &y->tails[up = (i - 1) / 2]); i = up)
-		y->tails[i] = y->tails[up];
-	y->tails[i] = *t;
-}
-
-/* Take the first one of the heap, which is not empty. */
-static struct tail tail_pop(struct sync *y)
-{
-	struct tail first = y->tails[0], last = y->tails[--y->n_tails];
-	uint32_t i = 0, down;
-
-	while ((down = 2 * i + 1) < y->n_tails) {
-		if (down + 1 < y->n_tails && tail_before(&y->tails[down + 1], &y->tails[down]))
-			down++;
-		if (!tail_before(&y->tails[down], &last))
-			break;
-		y->tails[i] = y->tails[down];
-		i = down;
-	}
-	y->tails[i] = last;
-	return first;
-}
-
-void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, bool compared)
-{
-	uint64_t end = run->hashes[h->pages - 1];
-	uint32_t part = end % SPACE_PARTS;
-
-	look_up(&y->lack, run, h);
-	look_up(&y->want, run, h);
-	if (!compared || !(y->cells[h->server] >> part & 1))
-		return;
-	y->crowded |= y->n_tails == TAILS_MAX;
-	if (!y->crowded)
-		tail_push(y, &(struct tail){ h->server, part, end,
-			{ run->end.node, run->start + h->pages, 0 } });
-}
-
 /* ---- ENDS ---------------------------------------------------------------------------------- */
 
-/* Collect all pages of <at> in sh->pages and their hashes in sh->chain. Returns the last hash; 0 if
- * the place is gone. */
-static uint64_t read_place(struct route *r, struct index_place at, struct space_key *space)
+uint64_t ends_read(struct route *r, struct index_place at, struct space_key *space)
 {
 	struct sharing *sh = r->sharing;
 
@@ -157,7 +31,7 @@ static uint32_t write_end(struct route *r, const struct tail *t, struct share_an
 	struct space_key space;
 	uint32_t n = 0, back = ANCHOR_EVERY, d;
 
-	if (read_place(r, t->at, &space) != t->end)
+	if (ends_read(r, t->at, &space) != t->end)
 		return 0;
 	to[n++] = (struct share_anchor){ t->end, t->at.depth };
 	for (unsigned k = 0; k < POINTS_MAX && back < t->at.depth; k++, back *= 2) {
@@ -295,7 +169,7 @@ static struct share_anchor still_known(struct route *r, struct share_anchor know
 	struct index_place at;
 
 	if (known.depth > 0 && anchors_get(r->sharing->anchors, known.hash, known.depth, &at) &&
-	    read_place(r, at, &space) == known.hash)
+	    ends_read(r, at, &space) == known.hash)
 		return known;
 	return (struct share_anchor){ 0, 0 };
 }
@@ -354,115 +228,4 @@ void sync_apply_want(struct route *r, share_agent from, const struct share_want 
 		else if (x.depth > 0 && x.depth <= sh->max_pages)
 			seek_add(&y->want, &x);
 	}
-}
-
-/* ---- HELD ---------------------------------------------------------------------------------- */
-
-/* Put the pages of sh->pages after <from> in as many entries as they need. */
-static void put_held(struct route *r, const struct server_names *names, const struct sought *x,
-    const struct space_key *space, uint32_t from)
-{
-	struct sharing *sh = r->sharing;
-
-	do {
-		uint32_t left = x->at.depth - from, n = left < SHARE_PAGES_MAX ? left : SHARE_PAGES_MAX;
-		struct share_entry e = { .kind = SHARE_HELD, .u.held = {
-			.at = names_at(names),
-			.space = share_space_of(r, space),
-			.anchor = { from > 0 ? sh->chain[from / ANCHOR_EVERY - 1] : 0, from },
-			.pages = sh->pages + from, .n = n,
-			.hits = x->use.hits, .priority = x->use.priority, .unused_ms = x->use.unused_ms,
-		} };
-
-		sh->sync->bytes_left -= (int64_t)n * 8 + 64;
-		count_add_any(&sh->n.put[SHARE_HELD], 1);
-		sh->to.put(sh->to.arg, share_part(sh, space->h[0]), &e);
-		from += n;
-	} while (from < x->at.depth);
-	count_add_any(&sh->n.held_put, 1);
-}
-
-static void send_wanted(struct route *r, const struct sought *x)
-{
-	struct sharing *sh = r->sharing;
-	struct server_names names;
-	struct space_key space;
-	uint32_t from = x->known.depth;
-
-	if (!sync_names(r, x->server, &names) || read_place(r, x->at, &space) != x->hash)
-		return;
-	if (from % ANCHOR_EVERY != 0 || from >= x->at.depth ||
-	    (from > 0 && sh->chain[from / ANCHOR_EVERY - 1] != x->known.hash))
-		from = 0;
-	put_held(r, &names, x, &space, from);
-}
-
-/* y->at: the next one of y->want. One in a call. */
-bool ends_put_held(struct route *r)
-{
-	struct sync *y = r->sharing->sync;
-
-	while (y->at < y->want.n &&
-	    (!y->want.of[y->at].found || y->want.of[y->at].since > y->pass))
-		y->at++;
-	if (y->at == y->want.n)
-		return true;
-	if (y->bytes_left <= 0)
-		return false;
-	send_wanted(r, &y->want.of[y->at++]);
-	return false;
-}
-
-static msec cleared_at(struct route *r, server_id id)
-{
-	msec at;
-
-	pthread_mutex_lock(&r->lock);
-	at = r->fleet.by_id[id] != NULL ? r->fleet.by_id[id]->cleared : CLEARED_NEVER;
-	pthread_mutex_unlock(&r->lock);
-	return at;
-}
-
-/* The server is full of pages used later: let all agents give up what was used until then. The
- * clocks of agents differ a little. */
-static void give_up(struct route *r, server_id id, const struct held_use *use, msec now)
-{
-	msec ago = use->unused_ms > CLOCKS_MS ? use->unused_ms - CLOCKS_MS : 0;
-
-	index_evict_unused(r->index, id, ago, now, 1);
-	sync_wanted(r->sharing, RESYNC_SOON);
-}
-
-void sync_apply_held(struct route *r, const struct share_held *h, msec now)
-{
-	struct sharing *sh = r->sharing;
-	struct held_use use = { h->hits, h->priority, h->unused_ms > 0 ? h->unused_ms : 0 };
-	server_id id = sync_known(r, &h->at);
-	struct index_place end;
-	enum index_held got;
-	struct whole w;
-	uint32_t had;
-
-	if (id == SERVER_NONE || now - use.unused_ms < cleared_at(r, id))
-		return;
-	share_take_pages(r, &h->space, &h->anchor, h->pages, h->n, &w);
-	if (w.n == 0)
-		return;
-	index_match(r->index, &w.space, sh->pages, w.n, &sh->sync->match);
-	had = index_match_depth(&sh->sync->match, id);
-	if (had >= w.n) {		/* some of it may only be claimed, by a request whose end was lost */
-		count_add_any(&sh->n.repeated, 1);
-		use.hits = 0;
-		index_hold(r->index, &w.space, sh->pages, w.n, had, id, &use, now, &end);
-		return;
-	}
-	got = index_hold(r->index, &w.space, sh->pages, w.n, had, id, &use, now, &end);
-	if (got == HELD_DONE) {
-		count_add_any(&sh->n.held_applied, 1);
-		anchors_enter(sh->anchors, sh->chain, w.anchor, end);
-		return;
-	}
-	count_add_any(&sh->n.held_refused, 1);
-	if (got == HELD_TOO_OLD)
-		give_up(r, id, &use, now);
 }

@@ -241,20 +241,32 @@ void share_recall_learned(
     struct route *r, struct server *s, const struct share_learned *l, msec now);
 void share_take_learned(struct route *r, share_agent from, const struct share_learned *l, msec now);
 
-/* ---- share_ends.c: ends, and pages of those that siblings lack ---- */
+/* ---- share_seek.c: what the walk looks for ---- */
+
+/* Add <x>. What is in the set already, or finds no room, is left out: it comes again with the next
+ * round. */
+void seek_add(struct seek *s, const struct sought *x);
+/* Forget what the walk has looked for. */
+void seek_drop(struct seek *s, uint64_t pass);
+/* Take the first one of the heap y->tails, which is not empty. */
+struct tail tail_pop(struct sync *y);
+/* See what a server holds of a run, in the walk. <compared>: it is an end, and in the sums. */
+void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, bool compared);
+
+/* ---- share_ends.c: ends, and those that are lacked; share_held.c: their pages ---- */
 
 void sync_apply_ends(struct route *r, share_agent from, const struct share_ends *e, msec now);
 void sync_apply_want(struct route *r, share_agent from, const struct share_want *w, msec now);
 void sync_apply_held(struct route *r, const struct share_held *h, msec now);
 
-/* See what a server holds of a run, in the walk. <compared>: it is an end, and in the sums. */
-void ends_see(struct sync *y, const struct held_run *run, const struct holder *h, bool compared);
+/* Collect all pages of <at> in sh->pages and their hashes in sh->chain. Returns the last hash; 0 if
+ * the place is gone. */
+uint64_t ends_read(struct route *r, struct index_place at, struct space_key *space);
+
 /* Put some of what the walk has found. Each returns true at its end. */
 bool ends_put(struct route *r, msec now);
 bool ends_put_want(struct route *r, msec now);
 bool ends_put_held(struct route *r);
-/* Forget what the walk has looked for. */
-void seek_drop(struct seek *s, uint64_t pass);
 
 /* ---- share_asked.c ---- */
 

@@ -2,8 +2,8 @@
  *
  * It may not know them, and learns of them by a round of an agent that does. Or it does not want
  * them: its servers.max_age is shorter, it has no room, or its pool is off. A round is asked for
- * once for each server and sibling, until the sibling has told of that server. Entries may be lost,
- * and options of the sibling may change: after a loss, or after 10 minutes, it is asked for again. */
+ * once for each server and sibling, until the sibling has told of that server. Entries may be lost
+ * and options of the sibling may change: after a loss or 10 minutes it is asked for again. */
 #include "agent/route/share_sync_in.h"
 
 #define ROUND_MOST_MS	10000		/* the sums of a round come within that time */

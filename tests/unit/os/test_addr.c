@@ -263,6 +263,7 @@ static void missing_directory(void **state)
 	assert_int_equal(l.fd, -1);
 }
 
+/* The text says what a second agent on the host has to set. */
 static void port_taken(void **state)
 {
 	struct listener first, second;
@@ -272,10 +273,17 @@ static void port_taken(void **state)
 	assert_string_not_equal(first.text, "127.0.0.1:0");
 	assert_int_equal(listener_open(&second, first.text, SOCK_STREAM, 0, &e), -1);
 	assert_non_null(strstr(e.text, first.text));
+	assert_non_null(strstr(e.text, "Address already in use"));
+	assert_non_null(strstr(e.text, "spop.listen, log_feed.tcp and metrics.listen"));
 	listener_close(&first, NULL);
 	assert_int_equal(listener_open(&first, "127.0.0.1:0", SOCK_DGRAM, 0, &e), 0);
 	assert_int_equal(listener_open(&second, first.text, SOCK_DGRAM, 0, &e), -1);
+	assert_non_null(strstr(e.text, first.text));
+	assert_non_null(strstr(e.text, "log_feed: {udp: []}"));
 	listener_close(&first, NULL);
+	/* another failure has another remedy */
+	assert_int_equal(listener_open(&second, "192.0.2.1:9", SOCK_STREAM, 0, &e), -1);
+	assert_null(strstr(e.text, "second agent"));
 }
 
 int main(void)
