@@ -1,8 +1,8 @@
 /* evict_server.c - evict the records of one server: what exceeds its capacity, what was not used
  * since its horizon, and all if it is gone.
  *
- * Its records go in its own order over all shards; each shard publishes the tick of the first, so no
- * lock is needed to choose the shard. */
+ * Its records go in its own order over all shards; each shard publishes the tick of the first, so
+ * no lock is needed to choose the shard. */
 #include "agent/index/evict_in.h"
 #include "agent/index/held.h"
 

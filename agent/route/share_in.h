@@ -33,6 +33,7 @@ struct sibling {
 	uint32_t looked_at;	/* sharing.losses, when the last look began */
 	uint32_t lost;		/* the least number of entries beyond what it has open, in this look */
 	msec looking_since;	/* 0: not looking */
+	bool after_loss;	/* the look is */
 };
 
 /* ---- share_seen.c: requests that are not open any more, or not yet ------------------------- */

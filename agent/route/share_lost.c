@@ -4,8 +4,11 @@
  * Each SHARE_ALIVE tells how many requests its agent has open. What it put before has been applied
  * by then, so more open entries of it here have ended unseen - if entries were lost. Otherwise the
  * difference is of requests that start or end at this moment, and means nothing. So after each loss
- * the least difference within LOOK_MS counts, once. As with load strings (learn.c), a number does
- * not say which ones: the oldest are closed, and never one that began within that time.
+ * the least difference within LOOK_MS counts, once. It may be too small: of another request the
+ * beginning was lost, and makes up for the end until it ends itself, long after the loss. So
+ * without a loss the least difference within CALM_MS counts, if there is one all the time. As with
+ * load strings (learn.c), a number does not say which ones: the oldest are closed, and never one
+ * that began within that time.
  *
  * The number is of all parts. If one part is read later than the others by more than LOOK_MS, such
  * as while its node of a cluster is replaced, ends in it count as lost after a loss. As many are
@@ -13,7 +16,8 @@
  * as well. */
 #include "agent/route/job_in.h"
 
-#define LOOK_MS	1500		/* three of SHARE_ALIVE and more */
+#define LOOK_MS		1500	/* three of SHARE_ALIVE and more */
+#define CALM_MS		5000
 
 uint32_t route_share_open(struct route *r)
 {
@@ -32,9 +36,8 @@ static bool count_lost(const struct sharing *sh, struct sibling *by, uint32_t op
 	uint32_t losses = atomic_load_explicit(&sh->losses, memory_order_relaxed);
 	uint32_t more = by->n_open > open ? by->n_open - open : 0;
 
-	if (by->looking_since == 0) {
-		if (by->looked_at == losses)
-			return false;
+	if (by->looking_since == 0 || (!by->after_loss && (by->looked_at != losses || by->lost == 0))) {
+		by->after_loss = by->looked_at != losses;
 		by->looked_at = losses;
 		by->looking_since = now > 0 ? now : 1;
 		by->lost = more;
@@ -42,7 +45,7 @@ static bool count_lost(const struct sharing *sh, struct sibling *by, uint32_t op
 	}
 	if (more < by->lost)
 		by->lost = more;
-	return now - by->looking_since >= LOOK_MS;
+	return now - by->looking_since >= (by->after_loss ? LOOK_MS : CALM_MS);
 }
 
 static void close_lost(struct route *r, struct sibling *by, struct settling *st, msec now)
