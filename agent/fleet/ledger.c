@@ -113,6 +113,12 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 	return e;
 }
 
+void ledger_renew(struct ledger *l, struct ledger_entry *e)
+{
+	list_remove(&e->by_age);
+	list_append(&l->by_age, &e->by_age);
+}
+
 void ledger_weigh(struct ledger_entry *e, int16_t extra)
 {
 	e->server->extra += extra - e->extra;

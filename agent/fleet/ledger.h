@@ -63,6 +63,9 @@ struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
 struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *s, struct slot *sl,
 				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens, msec now);
 
+/* Make <e> the newest entry by age. */
+void ledger_renew(struct ledger *l, struct ledger_entry *e);
+
 /* Set <extra> of an open entry. */
 #define WEIGHT_ONE	16
 void ledger_weigh(struct ledger_entry *e, int16_t extra);

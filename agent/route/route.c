@@ -352,6 +352,8 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	onway_sent(r, j->rq.uid, &j->scratch->marks, s,
 	    j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0, j->rq.now);
 	ledger_enter(r, j, s, c, turn_before);
+	if (j->prefill.split)	/* the older entry is closed first, and closes the other */
+		ledger_renew(&r->ledger, prefill_entry(r, j->rq.uid));
 }
 
 /* Record by how much the choice is above the least cost, by our own estimate, and what other rules

@@ -168,6 +168,135 @@ static void in_shadow_mode_none_is_named(void **state)
 	end(&w);
 }
 
+/* ---- both entries --------------------------------------------------------------------------- */
+
+static struct server *in_pool(struct world *w, struct span name)
+{
+	struct server *s = pool_find(pool_named(w, "pool"), name, 0);
+
+	assert_non_null(s);
+	return s;
+}
+
+/* Answers to come that are computed elsewhere, at all decode servers. */
+static unsigned to_come(struct world *w)
+{
+	const struct pool *p = pool_named(w, "pool");
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->n_servers; i++)
+		n += p->servers[i]->n_elsewhere;
+	return n;
+}
+
+/* Its work is counted once, and it stalls no other prompt before its first token. */
+static void an_answer_to_come_is_neither_work_nor_running(void **state)
+{
+	struct server *s, *other;
+	struct world w;
+	char at[SERVER_NAME_MAX + 1] = "";
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "u1", LONG);
+	memcpy(at, w.a.server.p, w.a.server.n);
+	s = in_pool(&w, w.a.server);
+	assert_int_equal(s->n_elsewhere, 1);
+	assert_int_equal(s->n_unanswered, 0);
+	assert_true(s->unanswered_s == 0);
+	w.now += 900;
+	tell_first(&w, "u1", at, 200, STREAM);
+	assert_int_equal(s->n_elsewhere, 0);
+	tell_done(&w, "u1", at, 200, "--", 900);
+	ask(&w, "u2", "Z" LONG);		/* HAProxy sends it elsewhere */
+	assert_true(w.a.prefill.n > 0);
+	s = in_pool(&w, w.a.server);
+	other = in_pool(&w, is(w.a.server, "s1") ? SPAN("s2") : SPAN("s1"));
+	tell_first(&w, "u2", other->name, 200, STREAM);
+	assert_int_equal(s->n_open + s->n_elsewhere, 0);
+	assert_int_equal(other->n_open, 1);
+	assert_int_equal(other->n_elsewhere, 0);
+	tell_done(&w, "u2", other->name, 200, "--", 900);
+	assert_int_equal(to_come(&w), 0);
+	end(&w);
+}
+
+static void a_load_string_closes_both(void **state)
+{
+	struct world w;
+	char uid[16];
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "lost", LONG);
+	assert_int_equal(to_come(&w), 1);
+	for (int i = 0; i < 12; i++) {
+		w.now += 2500;
+		snprintf(uid, sizeof(uid), "u%d", i);
+		ask(&w, uid, "a");
+		served(&w, uid);
+	}
+	assert_true(stats(&w).closed_by_load >= 1);
+	assert_int_equal(to_come(&w), 0);
+	assert_int_equal(in_pre(&w, "p1")->n_open, 0);
+	assert_int_equal(w.r->ledger.n, 0);
+	end(&w);
+}
+
+/* The bound of the ledger closes requests, not half of them. */
+static void the_ledger_is_bounded(void **state)
+{
+	struct world w;
+	char uid[16], turns[32] = LONG;
+
+	(void)state;
+	start(&w);
+	w.o.ledger_max_entries = 6;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	row(&w, "p2", HASTATS_UP, "10.0.0.8:8000");
+	for (int i = 0; i < 20; i++) {
+		turns[0] = (char)('A' + i);
+		snprintf(uid, sizeof(uid), "u%d", i);
+		ask(&w, uid, turns);
+		w.now += 10;
+		assert_true(w.r->ledger.n <= 7);
+		assert_int_equal(to_come(&w), in_pre(&w, "p1")->n_open + in_pre(&w, "p2")->n_open);
+	}
+	assert_int_equal(stats(&w).closed_by_room, 20 - to_come(&w) - (w.r->ledger.n - 2 * to_come(&w)));
+	end(&w);
+}
+
+static void a_price_is_in_the_record(void **state)
+{
+	struct decision d;
+	struct world w;
+
+	(void)state;
+	start(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&w, "u1", LONG);
+	assert_int_equal(decisions_read(w.r->decisions, UINT64_MAX, &d, 1), 1);
+	assert_int_equal(d.prefill.id, in_pre(&w, "p1")->id);
+	assert_int_equal(d.offer.server.id, d.prefill.id);
+	assert_true(d.offer.there_s > 0 && d.offer.there_s < d.offer.here_s);
+	assert_true(d.offer.ready_s > 0 && d.offer.transfer_s > 0);
+	assert_int_equal(d.offer.cached, 0);
+	w.o.pools[0].policy.prefill_tokens_per_s = 1e6;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	ask(&w, "u2", "Z" LONG);
+	assert_int_equal(decisions_read(w.r->decisions, UINT64_MAX, &d, 1), 1);
+	assert_true(d.prefill.id == SERVER_NONE && d.offer.server.id == in_pre(&w, "p1")->id);
+	assert_true(d.offer.there_s > d.offer.here_s);
+	assert_true(d.offer.wait_s > 0);
+	ask(&w, "u3", "Y");
+	assert_int_equal(decisions_read(w.r->decisions, UINT64_MAX, &d, 1), 1);
+	assert_true(d.offer.server.id == SERVER_NONE);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +307,10 @@ int main(void)
 		cmocka_unit_test(a_prefill_server_that_fails_gets_fewer),
 		cmocka_unit_test(a_repeated_request_is_counted_once),
 		cmocka_unit_test(in_shadow_mode_none_is_named),
+		cmocka_unit_test(an_answer_to_come_is_neither_work_nor_running),
+		cmocka_unit_test(a_load_string_closes_both),
+		cmocka_unit_test(the_ledger_is_bounded),
+		cmocka_unit_test(a_price_is_in_the_record),
 	};
 
 	return cmocka_run_group_tests_name("route prefill", tests, NULL, NULL);
