@@ -308,6 +308,98 @@ static void promises_are_learned_and_decay(void **state)
 	sessions_free(t);
 }
 
+/* Slices of one body, each decided anew, leave no tail of their own. */
+static void slices_are_one_tail(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 22000);
+	struct session_view v;
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	for (server_id to = 4; to < 7; to++) {
+		sessions_sent(t, &u, to, to > 4, 1, now);
+		v = look(t, u);
+		assert_int_equal(v.tail[0].server, 3);		/* served; the others are not over */
+		assert_true(v.tail[0].done);
+		if (to < 6)
+			sessions_ended(t, 7, &(struct session_end){ .at = SERVER_NONE }, now);
+	}
+	sessions_ended(t, 7, &(struct session_end){ .at = 6 }, now);
+	v = look(t, turn(7, 24000));
+	assert_int_equal(v.tail[0].server, 6);
+	assert_int_equal(v.tail[1].server, 3);
+	assert_int_equal(v.turns, 2);
+	sessions_free(t);
+}
+
+/* A turn that failed leaves none either. */
+static void a_failed_turn_is_no_tail(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 22000);
+	struct session_view v;
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	sessions_sent(t, &u, 4, false, 1, now);
+	sessions_ended(t, 7, &(struct session_end){ .at = SERVER_NONE }, now);
+	v = look(t, u);
+	assert_int_equal(v.tail[0].server, 3);
+	assert_true(v.held[0] > 0);
+	serve(t, u, 5);
+	v = look(t, turn(7, 24000));
+	assert_int_equal(v.tail[0].server, 5);
+	assert_int_equal(v.tail[1].server, 3);
+	sessions_free(t);
+}
+
+/* Of two open requests of one session, the end of the first does not end the tail of the second. */
+static void an_end_among_several_is_nobodys_tail(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn a = turn(7, 20000), b = turn(7, 30000);
+	struct session_view v;
+
+	(void)state;
+	sessions_sent(t, &a, 3, false, 1, now);
+	sessions_sent(t, &b, 4, false, 1, now);
+	sessions_ended(t, 7, &(struct session_end){ .at = 3, .answer = 5000 }, now);
+	v = look(t, turn(7, 31000));
+	assert_int_equal(v.tail[0].server, 4);
+	assert_false(v.tail[0].done);
+	assert_int_equal(v.tail[0].tokens, 30000);
+	sessions_ended(t, 7, &(struct session_end){ .at = 4, .answer = 100 }, now);
+	v = look(t, turn(7, 31000));
+	assert_int_equal(v.tail[0].server, 4);
+	assert_true(v.tail[0].done);
+	assert_int_equal(v.tail[0].tokens, 30100);
+	sessions_free(t);
+}
+
+/* Two kinds of one place: a session of the first does not teach the second. */
+static void a_kind_learns_from_its_own_sessions(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn second = turn(8, 20000);
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	serve(t, turn(7, 21000), 3);
+	assert_true(sessions_turns_left(t, 5) > 0);
+	second.kind = 5 + 64;
+	serve(t, second, 3);
+	assert_true(sessions_turns_left(t, 5) == 0);
+	assert_true(sessions_turns_left(t, 5 + 64) == 0);
+	for (unsigned i = 2; i < 10; i++)
+		serve(t, turn(7, 20000 + 1000 * i), 3);
+	assert_true(sessions_turns_left(t, 5 + 64) == 0);
+	second.tokens = 21000;
+	serve(t, second, 3);
+	assert_true(sessions_turns_left(t, 5 + 64) > 0.9 && sessions_turns_left(t, 5 + 64) < 1.1);
+	sessions_free(t);
+}
+
 static void the_table_is_bounded_and_tenants_keep_some(void **state)
 {
 	struct sessions *t = sessions_new(BYTES);
@@ -364,6 +456,10 @@ int main(void)
 		cmocka_unit_test(an_old_path_that_comes_back_is_known),
 		cmocka_unit_test(an_answer_that_does_not_come_back_is_not_held),
 		cmocka_unit_test(promises_are_learned_and_decay),
+		cmocka_unit_test(slices_are_one_tail),
+		cmocka_unit_test(a_failed_turn_is_no_tail),
+		cmocka_unit_test(an_end_among_several_is_nobodys_tail),
+		cmocka_unit_test(a_kind_learns_from_its_own_sessions),
 		cmocka_unit_test(the_table_is_bounded_and_tenants_keep_some),
 		cmocka_unit_test(without_a_table_nothing_is_known),
 	};

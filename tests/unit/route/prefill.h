@@ -7,7 +7,8 @@
 #define HOLDS	1000000
 #define LONG	"abcdefghijklmnopqrstuvwxyz"	/* 16 KB, about 4000 tokens */
 
-static inline void row(struct world *w, const char *name, enum hastats_state state, const char *address)
+static inline void row(
+    struct world *w, const char *name, enum hastats_state state, const char *address)
 {
 	struct hastats_row r = {
 		.pool = SPAN("pre"), .server = span_str(name), .state = state, .weight = 1,
@@ -17,10 +18,10 @@ static inline void row(struct world *w, const char *name, enum hastats_state sta
 	route_observe_server(w->r, SPAN("lb"), &r, w->now, w->now + HOLDS);
 }
 
-/* Computing takes a second for 1000 tokens, so that it pays to split whenever it is possible. */
-static inline void start(struct world *w)
+/* Computing takes a second for 1000 tokens, so that it pays to split whenever it is possible. The
+ * test frees w->o.pools. */
+static inline void options_split(struct world *w)
 {
-	world_options(w);
 	w->o.pools = calloc(2, sizeof(*w->o.pools));
 	w->o.n_pools = 2;
 	w->o.pools[0] = w->o.pools[1] = w->o.pool_default;
@@ -28,6 +29,12 @@ static inline void start(struct world *w)
 	strcpy(w->o.pools[0].prefill, "pre");
 	strcpy(w->o.pools[1].name, "pre");
 	w->o.pools[0].policy.prefill_tokens_per_s = 1000;
+}
+
+static inline void start(struct world *w)
+{
+	world_options(w);
+	options_split(w);
 	world_open(w);
 }
 
