@@ -2,8 +2,11 @@
  *
  * Rows, end and error text do not depend on how the answer is cut. A cut answer gives a part of the
  * rows and no end. Every row is within its limits. A slow reader of the whole table finds the same.
- */
+ * The addresses, and the whole input as one, are plain if they may be told to a sidecar. */
+#include <arpa/inet.h>
+
 #include "agent/feed/hastats.h"
+#include "agent/feed/host_port.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 static const char *const columns[HASTATS_WANTED] = { "pxname", "svname", "qcur", "scur", "status",
@@ -25,6 +28,27 @@ static void say_row(struct trace *t, struct span pool, struct span server, int s
 	trace_say(t, "\n");
 }
 
+/* An address that is told to a sidecar is the system's spelling of a host, and a port. */
+static void must_be_plain(struct span address)
+{
+	char text[HOST_PORT_MAX + 1], again[INET6_ADDRSTRLEN], *colon;
+	uint8_t host[16];
+	bool six;
+
+	if (!host_port_is(address))
+		return;
+	must(address.n <= HOST_PORT_MAX);
+	memcpy(text, address.p, address.n);
+	text[address.n] = '\0';
+	must(strspn(text, "0123456789abcdefABCDEF.:[]") == address.n);
+	colon = strrchr(text, ':');
+	six = text[0] == '[';
+	must(atoi(colon + 1) > 0 && atoi(colon + 1) < 65536 && colon[1] != '0');
+	colon[six ? -1 : 0] = '\0';
+	must(inet_pton(six ? AF_INET6 : AF_INET, text + six, host) == 1);
+	must(inet_ntop(six ? AF_INET6 : AF_INET, host, again, sizeof(again)) != NULL);
+}
+
 static void on_row(void *arg, const struct hastats_row *r)
 {
 	struct run *run = arg;
@@ -35,6 +59,7 @@ static void on_row(void *arg, const struct hastats_row *r)
 	    span_within(r->server, run->h, sizeof(*run->h)));
 	must(r->address.n <= HASTATS_FIELD_MAX &&
 	    (r->address.n == 0 || span_within(r->address, run->h, sizeof(*run->h))));
+	must_be_plain(r->address);
 	must(r->state <= HASTATS_MAINT);
 	must(r->weight <= INT32_MAX && r->sessions <= INT32_MAX && r->queue <= INT32_MAX);
 	say_row(&run->said, r->pool, r->server, (int)r->state, r->weight, r->sessions, r->queue,
@@ -275,6 +300,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ssize_t rc, rc_other;
 	size_t part;
 
+	char *address = exact((const char *)data, size);
+
+	must_be_plain(span_of(address, size));
+	free(address);
 	if (size < 3)
 		return 0;
 	trace_bytes(&text, data + 2, size - 2);
