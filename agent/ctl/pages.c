@@ -184,7 +184,9 @@ static int reader_init(
 	const struct request_opts ro = route_request_opts(o);
 	const struct pool_opts *po = pool_options_of(o, pool);
 
-	r->pool = (struct request_pool){ .isolate_tenants = po->isolate_tenants, .model = po->model };
+	r->pool = (struct request_pool){
+		.isolate_tenants = po->isolate_tenants, .model = po->model, .caches = po->prefill,
+	};
 	if (request_env_init(&r->env, &ro, key) < 0)
 		return -1;
 	return request_scratch_init(&r->scratch, &o->prompt, key);

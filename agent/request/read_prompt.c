@@ -75,13 +75,19 @@ static uint64_t tokenizer_of(const struct request *rq)
 	return tok != NULL && rq->mode == PROMPT_TOKENS ? tok_fingerprint(tok) ^ rq->front_unseen : 0;
 }
 
+/* The engines of a prefill pool have one cache for all pools that they compute for. */
+static struct span space_pool(const struct request *rq)
+{
+	return rq->in.caches != NULL && rq->in.caches[0] != '\0' ? span_str(rq->in.caches) : rq->pool;
+}
+
 static void find_space(struct request *rq)
 {
 	const struct request_env *env = rq->env;
 	const struct prompt *p = rq->prompt;
 	struct span tenant = request_tenant(rq);
 	struct space s = {
-		.pool = rq->pool, .tenant = tenant, .model = rq->space_model,
+		.pool = space_pool(rq), .tenant = tenant, .model = rq->space_model,
 		.lora = p->lora.seen || rq->head == NULL ? name_span(&p->lora) : rq->head->lora,
 		.salt = name_span(&p->salt), .headless = rq->headless, .mode = rq->mode,
 		.tenant_number = tenant_number(&env->tenants, env->key, tenant), .page = rq->page,

@@ -109,6 +109,7 @@ struct request_message {
 struct request_pool {
 	bool isolate_tenants;		/* tenants share no cache */
 	const char *model;		/* "": the body says */
+	const char *caches;		/* pool whose spaces it shares; NULL or "": none, its own */
 };
 
 /* Number of ids that were made, and why not all; for counters. What slices do together counts

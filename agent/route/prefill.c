@@ -6,8 +6,9 @@
  * HAProxy sees only the first. So prefill servers are candidates by stats rows, which also have
  * their addresses; what waits there is counted in the ledger. They are chosen by the cost rule,
  * whatever the rule of their pool, without the price of open requests: they decode nothing. The
- * match of the prompt is that of the decode pool's space, because the prompts that a prefill server
- * holds came from there. Both servers hold the prompt once its first token came.
+ * match of the prompt is that of the prefill pool's space, which all pools share that name it
+ * (struct request_pool), because its engines have one cache for them. Both servers hold the prompt
+ * once its first token came.
  *
  * A request that ends with 502 to 504 failed at one of the two, and a sidecar does not say where.
  * So both count a failure; a prefill server, which takes part in all of them, is out first. */

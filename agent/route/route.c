@@ -656,6 +656,7 @@ static void decide_request(
 	j->pool_opts = pool_options_of(j->opts, j->rq.pool);
 	j->rq.in = (struct request_pool){
 		.isolate_tenants = j->pool_opts->isolate_tenants, .model = j->pool_opts->model,
+		.caches = j->pool_opts->prefill,
 	};
 	j->choice = (struct policy_choice){ .first = -1, .second = -1 };
 	take_back(r, j);

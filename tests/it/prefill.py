@@ -391,8 +391,12 @@ def two_decode_pools_share_prefill_servers():
             a = f.good(messages, headers={"x-pool": pool})
             d = f.decision()
             equal((a.engine, d["pool"], d["prefill"]), (server, pool, "p1"), "decision")
+        # what p1 computed for one pool it need not compute for the other
+        f.good(next_turn(talk("two"), a, 1) + talk("more"), headers={"x-pool": "other"})
+        d = f.decision()
+        check(d["prefill"] == "p1" and d["prefill_cached_tokens"] > 1500, "decision %r" % d)
         shown = f.metrics()
-        equal(shown['kvroute_pool_prefill_total{pool="other"}'], 1, "prompts of the pool other")
+        equal(shown['kvroute_pool_prefill_total{pool="other"}'], 2, "prompts of the pool other")
         check(shown['kvroute_pool_prefill_total{pool="pool"}'] >= 1, "none of the pool pool")
 
 

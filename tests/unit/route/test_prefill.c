@@ -297,6 +297,48 @@ static void a_price_is_in_the_record(void **state)
 	end(&w);
 }
 
+/* ---- several pools -------------------------------------------------------------------------- */
+
+/* What was computed for one pool is cached for another one that names the same prefill servers. */
+static void pools_share_what_prefill_servers_hold(void **state)
+{
+	struct decision d;
+	struct server *there;
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	options_split(&w);
+	w.o.pools = realloc(w.o.pools, 4 * sizeof(*w.o.pools));
+	assert_non_null(w.o.pools);
+	w.o.pools[2] = w.o.pools[3] = w.o.pools[0];
+	w.o.n_pools = 4;
+	strcpy(w.o.pools[2].name, "other");
+	strcpy(w.o.pools[3].name, "alone");
+	w.o.pools[3].prefill[0] = '\0';
+	world_open(&w);
+	row(&w, "p1", HASTATS_UP, "10.0.0.1:8000");
+	row(&w, "p2", HASTATS_UP, "10.0.0.2:8000");
+	ask(&w, "u1", LONG);
+	there = in_pre(&w, is(w.a.prefill, "10.0.0.1:8000") ? "p1" : "p2");
+	assert_true(there->n_unanswered == 1);
+	w.now += 900;
+	served(&w, "u1");
+	w.q.pool = SPAN("other");
+	ask(&w, "u2", LONG "A");
+	assert_int_equal(decisions_read(w.r->decisions, UINT64_MAX, &d, 1), 1);
+	assert_true(d.offer.server.id == there->id && d.prefill.id == there->id);
+	assert_true(d.offer.cached > 3000);
+	assert_int_equal(w.a.pages, 0);		/* no server of that pool holds it */
+	served(&w, "u2");
+	w.q.pool = SPAN("alone");
+	ask(&w, "u3", LONG "A");
+	assert_int_equal(w.a.pages, 0);
+	assert_int_equal(w.a.prefill.n, 0);
+	served(&w, "u3");
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +353,7 @@ int main(void)
 		cmocka_unit_test(a_load_string_closes_both),
 		cmocka_unit_test(the_ledger_is_bounded),
 		cmocka_unit_test(a_price_is_in_the_record),
+		cmocka_unit_test(pools_share_what_prefill_servers_hold),
 	};
 
 	return cmocka_run_group_tests_name("route prefill", tests, NULL, NULL);
