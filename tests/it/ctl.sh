@@ -216,6 +216,12 @@ run "sim, a value beyond its range" 64 "load_ms=-1" \
 	./kvroutectl sim "$tmp/trace.jsonl" --preset cost:load_ms=-1
 run "sim of a workload" 0 "^chat: 270 requests
 ^leastconn +[0-9]" ./kvroutectl sim --workload chat --limit 300 --engines 2 --preset leastconn
+run "sim with prefill servers" 0 \
+	"^cost .* ms between tokens, .* s to the end, 0\.[0-9]*[1-9][0-9]* computed" \
+	./kvroutectl sim --workload chat --limit 300 --engines 4 --prefill 1 --transfer 5:2 --preset cost
+run "sim, only prefill servers" 64 "prefill: fewer than --engines" \
+	./kvroutectl sim --workload chat --limit 300 --engines 2 --prefill 2
+run "sim, no transfer" 64 "transfer: .20." ./kvroutectl sim --workload chat --transfer 20
 run "sim, no such workload" 1 "lunch
 there are: chat agents" ./kvroutectl sim --workload lunch
 for i in 1 2; do

@@ -39,6 +39,7 @@ static void the_cheaper_way_is_taken(void **state)
 		double got = prefill_price(
 		    &o, &p, &f, table[i].compute_s, table[i].work_s, table[i].answers, &c);
 
+		assert_true(c.split == (c.there_s > 0 && c.there_s < c.here_s));
 		if (c.split != table[i].split || got < table[i].price - 1e-9 || got > table[i].price + 1e-9)
 			fail_msg("%s: split %d, %f", table[i].name, c.split, got);
 	}
@@ -56,11 +57,41 @@ static void without_an_offer_nothing_changes(void **state)
 	assert_false(c.split);
 }
 
+/* Computing here delays answers that have begun, not requests that wait for their first token. */
+static void only_begun_answers_are_delayed(void **state)
+{
+	static const struct { uint32_t load, silent; double extra; bool split; } rows[] = {
+		{ 0, 0, 0, false }, { 4, 0, 0, true }, { 4, 4, 0, false }, { 4, 3, 0, false },
+		{ 4, 1, 0, true }, { 4, 4, 3, true }, { 1, 4, 0, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct prefill_offer f = { .price_s = 2.5, .transfer_factor = 1 };
+		const struct policy_prompt p = { .tokens = 10000, .prefill = &f };
+		struct candidate c = { .id = 1, .load = rows[i].load, .silent = rows[i].silent,
+			.extra = rows[i].extra, .slowness = 1 };
+		struct policy_pressure pressure = { .firsts = true };
+		struct policy_choice choice;
+		struct policy_opts o;
+		struct rng rng;
+
+		policy_defaults(&o);
+		rng_init(&rng, 1);
+		policy_choose(&o, NULL, &p, &pressure, &rng, &c, 1, &choice);
+		assert_int_equal(choice.first, 0);
+		if (c.split != rows[i].split)
+			fail_msg("row %zu: here %f, there %f", i, c.here_s, c.there_s);
+		assert_true(c.split == (c.there_s < c.here_s));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_cheaper_way_is_taken),
 		cmocka_unit_test(without_an_offer_nothing_changes),
+		cmocka_unit_test(only_begun_answers_are_delayed),
 	};
 
 	return cmocka_run_group_tests_name("policy prefill", tests, NULL, NULL);
