@@ -498,7 +498,7 @@ METRIC(shadow_haproxy_first_seconds_total, COUNTER, "seconds", "pool", STABLE,
 METRIC(pool_prefill_total, COUNTER, "", "pool", STABLE,
 	"Prompts that a server of pools.prefill was to compute.")
 METRIC(pool_prefill_failures_total, COUNTER, "", "pool", STABLE,
-	"Of these, requests that ended with 502, 503 or 504.")
+	"Of these, requests that ended with 429, 5xx or a timeout.")
 METRIC(pool_transfer_ratio, GAUGE, "ratio", "pool", STABLE,
 	"Time to transfer a computed prompt, as learned, by the configured one.")
 METRIC(pool_facts, GAUGE, "", "pool,facts", STABLE,

@@ -27,10 +27,10 @@
  * (0.11 s for 0.08 in chats at 0.7, 0.19 for 0.07 with documents). On the same servers, the rule is
  * at most 4 % above the better of splitting all prompts and none, and 62 % below it at most.
  *
- * Turns of coding agents (97 % of their prompts cached) are computed where they are decoded, because
- * no prefill server holds a session that was never computed there. On 8b-h100-bigkv, 2 of 8, at 0.7:
- * first tokens after 0.82 s and 15.7 s to the end; all together 0.78 and 15.5, splitting all 2.50
- * and 15.1.
+ * Turns of coding agents (97 % of a prompt is cached) are computed where they are decoded, because
+ * no prefill server holds a session that was never computed there. On 8b-h100-bigkv, 2 of 8, at
+ * 0.7: first tokens after 0.82 s and 15.7 s to the end; all together 0.78 and 15.5, splitting all
+ * 2.50 and 15.1.
  *
  * <stall>, by the time to the end of the answer above the best of four values, geometric mean: with
  * 2 of 8, 0: 32 %, 0.25: 1.7 %, 0.5: 0.7 %, 1: 1.2 %; with 4 of 8, 114 %, 7.6 %, 2.4 %, 1.0 %.

@@ -10,7 +10,7 @@
  * (struct request_pool), because its engines have one cache for them. Both servers hold the prompt
  * once its first token came.
  *
- * A request that ends with 502 to 504 failed at one of the two, and a sidecar does not say where.
+ * A request that ends with 429 or 5xx failed at one of the two, and a sidecar does not say where.
  * So both count a failure; a prefill server, which takes part in all of them, is out first. */
 #include "agent/base/num.h"
 #include "agent/route/job_in.h"
@@ -290,10 +290,13 @@ static bool computed(const struct fact *f)
 	    (f->kind == FACT_FIRST || f->response_ms >= 0);
 }
 
-/* A sidecar is a gateway: these are its words for a server that it cannot use. */
-static bool gateway_failed(const struct fact *f)
+/* A sidecar passes on the status of either server, and answers 502 for one that it cannot use. What
+ * HAProxy itself says of its connection is of the decode server, but a timeout may be of either. */
+static bool may_have_failed(const struct fact *f)
 {
-	return f->status >= 502 && f->status <= 504 && of_server(f);
+	enum verdict v = of_server(f) ? fact_verdict(f) : VERDICT_NONE;
+
+	return v == VERDICT_5XX || v == VERDICT_429 || (v == VERDICT_BROKEN && f->status == 504);
 }
 
 /* The first token came: the transfer is over, which began when the prompt was computed. */
@@ -332,10 +335,11 @@ void prefill_fact(struct route *r, uint64_t uid, const struct ledger_entry *e, c
 		first_came(o, moved, now);
 	if (out->prefill_confirm)
 		onway_ended(r, there->uid, now);
-	if (gateway_failed(f) && o->decoded_in != NULL)
+	if (may_have_failed(f) && o->decoded_in != NULL)
 		o->decoded_in->route->split_failures++;
-	if (out->prefill_confirm || gateway_failed(f))
-		judge_server(r, there->server->id, fact_verdict(f), o->owner == NULL, there->since, now);
+	if (out->prefill_confirm || may_have_failed(f))
+		judge_server(r, there->server->id, out->prefill_confirm ? VERDICT_WORKED : fact_verdict(f),
+		    o->owner == NULL, there->since, now);
 	if (r->sharing != NULL)
 		seen_put(r->sharing, there->uid, out->theirs ? SEEN_OVER_THERE : SEEN_OVER);
 	out->prefill_claim = entry_close(r, there, out->prefill_confirm, now);

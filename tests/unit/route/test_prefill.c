@@ -136,6 +136,35 @@ static void a_prefill_server_that_fails_gets_fewer(void **state)
 	end(&w);
 }
 
+/* What of the outcome of a split request counts against its prefill server. */
+static const struct { int status; const char *end; bool counts; } outcomes[] = {
+	{ 500, "--", true }, { 502, "--", true }, { 503, "--", true }, { 429, "--", true },
+	{ 504, "sH", true }, { 200, "--", false }, { 400, "--", false }, { 503, "SC", false },
+	{ 503, "sC", false }, { 502, "SH", false }, { 200, "SD", false }, { 503, "sQ", false },
+	{ 400, "CR", false },
+};
+
+static void a_failure_of_either_counts_for_both(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+		char at[SERVER_NAME_MAX + 1] = "";
+		struct world w;
+
+		start(&w);
+		row(&w, "p1", HASTATS_UP, "10.0.0.1:8000");
+		ask(&w, "u1", LONG);
+		memcpy(at, w.a.server.p, w.a.server.n);
+		w.now += 50;
+		tell_done(&w, "u1", at, outcomes[i].status, outcomes[i].end, 50);
+		if ((in_pre(&w, "p1")->failures > 0) != outcomes[i].counts)
+			fail_msg("%d %s", outcomes[i].status, outcomes[i].end);
+		assert_int_equal(pool_named(&w, "pool")->route->split_failures, outcomes[i].counts);
+		assert_int_equal(w.r->ledger.n, 0);
+		end(&w);
+	}
+}
+
 static void a_repeated_request_is_counted_once(void **state)
 {
 	struct world w;
@@ -347,6 +376,7 @@ int main(void)
 		cmocka_unit_test(without_a_server_nothing_is_split),
 		cmocka_unit_test(an_unknown_address_is_a_problem),
 		cmocka_unit_test(a_prefill_server_that_fails_gets_fewer),
+		cmocka_unit_test(a_failure_of_either_counts_for_both),
 		cmocka_unit_test(a_repeated_request_is_counted_once),
 		cmocka_unit_test(in_shadow_mode_none_is_named),
 		cmocka_unit_test(an_answer_to_come_is_neither_work_nor_running),
