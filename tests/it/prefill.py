@@ -95,10 +95,12 @@ class Split(Fleet):
 
     def stop(self, keep=False):
         self.end("haproxy", 2)
+        ends = set()
         for name in self.decodes + self.prefills:
             self.end("sidecar-" + name, 9)
-            self.end(name)
+            ends.add(self.end(name))
         super().stop(keep)
+        check(ends <= {0, None}, "engines ended with %r" % ends)    # also of a sanitizer's find
 
     # ---- what was seen
 
@@ -212,6 +214,22 @@ def engines_hold_and_fetch():
         ask(f.engines["p1"], {**body, "kv_transfer_params": away})
         wait_for("the end of the hold", 1, lambda: f.engine("p1")["expired"] == 1)
         equal(f.engine("p1")["blocks_free"], f.engine("p1")["blocks"], "free blocks")
+
+
+@story
+def a_client_that_leaves_during_a_transfer():
+    body = {"messages": talk("leaves", 4000), "max_tokens": 3}
+    with Pair(["--transfer-ms", "60000"]) as f:
+        got = ask(f.engines["p1"], {**body, "kv_transfer_params": {"do_remote_decode": True}})[1]
+        c = http.client.HTTPConnection("127.0.0.1", f.engines["s1"], timeout=HANG_SECONDS)
+        c.request("POST", "/v1/chat/completions", json.dumps(
+            {**body, "kv_transfer_params": got["kv_transfer_params"]}))
+        wait_for("the fetch", 2, lambda: f.engine("s1")["fetched"] == 1)
+        c.close()
+        wait_for("the end of the request", 2, lambda: f.engine("s1")["aborted"] == 1)
+        here = f.engine("s1")
+        equal((here["running"], here["waiting"]), (0, 0), "requests")
+        equal(here["blocks_free"], here["blocks"], "free blocks")
 
 
 NAME = "x-prefiller-host-port"

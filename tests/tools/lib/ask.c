@@ -325,11 +325,11 @@ static void read_head(struct ask *a, const struct jnode *root, const struct ask_
 
 static bool copy_text(char *to, size_t size, struct span s)
 {
-	if (s.n >= size)
+	if (s.n == 0 || s.n >= size)
 		return false;
 	memcpy(to, s.p, s.n);
 	to[s.n] = 0;
-	return s.n > 0;
+	return true;
 }
 
 /* Both null and {} are tolerated, as engines do. */
