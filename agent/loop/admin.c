@@ -111,6 +111,14 @@ static int write_metrics(struct admin_conn *c, const struct http_request *r)
 	return c->body.failed ? 500 : 200;
 }
 
+/* Counters are for monitoring machines, single requests for this one: metrics.decisions. */
+static bool may_read_decisions(const struct admin_conn *c)
+{
+	enum decisions_to to = tune_get(c->ad->agent->tune.decisions_to);
+
+	return to == DECISIONS_ALL || (to == DECISIONS_LOCAL && sockaddr_is_loopback(&c->peer));
+}
+
 /* Write the answer to <r>. Returns its status, or 0 if it is a page that was begun. */
 static int route_request(struct admin_conn *c, const struct http_request *r)
 {
@@ -145,6 +153,10 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		return ready && warm ? 200 : 503;
 	}
 	if (span_eq(path, SPAN("/decisions"))) {
+		if (!may_read_decisions(c)) {
+			page_addf(&c->body, "not served to this address: metrics.decisions\n");
+			return 403;
+		}
 		status = decisions_page_begin(&c->page, ad->agent->route, r->query,
 		    ad->agent->feed_token.n > 0, agent_msec(ad->agent), clock_wall_ms(), &c->body, &c->type);
 		return status == 200 ? 0 : status;

@@ -110,18 +110,25 @@ int addr_parse(const char *text, struct addr *a, struct err *e)
 	return 0;
 }
 
+bool sockaddr_is_loopback(const union sockaddr_any *a)
+{
+	if (a->sa.sa_family == AF_UNIX)
+		return true;
+	if (a->sa.sa_family == AF_INET)
+		return ntohl(a->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (a->sa.sa_family != AF_INET6)
+		return false;
+	if (IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+		return a->in6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+}
+
 bool addr_is_loopback(const char *text)
 {
 	struct addr a;
 	struct err e;
 
-	if (addr_parse(text, &a, &e) != 0 || a.a.sa.sa_family == AF_UNIX)
-		return true;
-	if (a.a.sa.sa_family == AF_INET)
-		return ntohl(a.a.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	if (IN6_IS_ADDR_V4MAPPED(&a.a.in6.sin6_addr))
-		return a.a.in6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&a.a.in6.sin6_addr);
+	return addr_parse(text, &a, &e) != 0 || sockaddr_is_loopback(&a.a);
 }
 
 void addr_print(const union sockaddr_any *a, char *out, size_t cap)

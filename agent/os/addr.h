@@ -30,6 +30,8 @@ int addr_parse(const char *text, struct addr *a, struct err *e);
 /* Returns true for a loopback address and for a unix socket, and also for a text that is not an
  * address, because its error is reported elsewhere. */
 bool addr_is_loopback(const char *text);
+/* The same for an address, as of a peer. */
+bool sockaddr_is_loopback(const union sockaddr_any *a);
 
 /* One open listening socket, or a bound one for datagrams. */
 struct listener {
