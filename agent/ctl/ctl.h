@@ -15,6 +15,8 @@ int ctl_render(int argc, char **argv);
 int ctl_sim(int argc, char **argv);
 int ctl_socket(const char *socket, int argc, char **argv);	/* a command, without options */
 int ctl_tokenize(int argc, char **argv);
+int ctl_top(int argc, char **argv);
+int ctl_trial(int argc, char **argv);
 int ctl_why(int argc, char **argv);
 
 /* Parse "2026-08-01" or "2026-08-01T12:00:00". Returns 0, or -1 after printing an error. */

@@ -24,6 +24,8 @@ static const struct verb {
 	{ "sim", ctl_sim, "compare routing rules: replay a trace against simulated engines" },
 	{ "spop-check", run_spop_check, "check whether any SPOE agent speaks SPOP as HAProxy needs it" },
 	{ "tokenize", ctl_tokenize, "token ids of a text, as an engine computes them" },
+	{ "top", ctl_top, "servers, load and hits of a running agent, as they change" },
+	{ "trial", ctl_trial, "what shadow mode says: what would be saved, how sure, what to do" },
 	{ "why", ctl_why, "explain the last routing decisions" },
 };
 

@@ -41,7 +41,7 @@ struct why_decision {
 	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1];
 	double expected_ms;		/* to the first token; -1: not told */
 	/* -1: not reported */
-	double status, first_ms, done_ms, retries, output_tokens, engine_tokens;
+	double status, first_ms, done_ms, retries, output_tokens, engine_tokens, cached;
 };
 
 struct why_reader {

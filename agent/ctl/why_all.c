@@ -54,8 +54,12 @@ static void say_counts(FILE *to, const struct why_decision *d)
 		fprintf(to, "    afterwards: nothing was reported yet\n");
 		return;
 	}
-	if (d->engine_tokens > 0)
-		fprintf(to, "    its engine counted %.0f tokens of prompt\n", d->engine_tokens);
+	if (d->engine_tokens > 0) {
+		fprintf(to, "    its engine counted %.0f tokens of prompt", d->engine_tokens);
+		if (d->cached >= 0)
+			fprintf(to, ", %.0f of them from its cache", d->cached);
+		fprintf(to, "\n");
+	}
 	if (d->output_tokens > 0)
 		fprintf(to, "    the answer has about %.0f tokens\n", d->output_tokens);
 }

@@ -83,6 +83,7 @@ static const struct field fields[] = {
 	A(retries),
 	A(output_tokens),
 	A(engine_tokens),
+	{ IN_AFTER, "cached_tokens", false, offsetof(struct why_decision, cached) },
 };
 
 #define N_FIELDS	((int)(sizeof(fields) / sizeof(fields[0])))
@@ -156,7 +157,7 @@ static void begin_record(struct why_reader *r, const struct json *j)
 
 	if (j->depth == 2) {
 		*d = (struct why_decision){ .status = -1, .expected_ms = -1, .first_ms = -1, .done_ms = -1,
-			.engine_tokens = -1 };
+			.engine_tokens = -1, .cached = -1 };
 		r->list = IN_DECISION;
 	} else if (j->depth == 4 && r->list == IN_CANDIDATE) {
 		r->list = d->n_kept < WHY_SERVERS ? IN_CANDIDATE : IN_OTHER;

@@ -220,6 +220,8 @@ static void put_after(struct decisions_page *p, const struct decision *x)
 		put_count(p->t, "output_tokens", x->output_tokens);
 	if (x->engine_tokens > 0)
 		put_count(p->t, "engine_tokens", (uint64_t)x->engine_tokens);
+	if (x->cached_tokens >= 0)
+		put_count(p->t, "cached_tokens", (uint64_t)x->cached_tokens);
 	buf_str(p->t, "}");
 }
 

@@ -122,6 +122,23 @@ static void put_index(struct buf *t, const struct route_stats *s)
 
 /* ---- pools, servers, rules ----------------------------------------------------------------- */
 
+/* Sums over the requests whose server is known; kvroutectl trial reads them. */
+static void put_shadow(struct buf *t, const struct shadow_sums *s)
+{
+	put_name(t, "shadow");
+	buf_str(t, "{");
+	put_count(t, "requests", s->requests);
+	put_count(t, "same", s->same);
+	put_count(t, "prompt_tokens", s->prompt_tokens);
+	put_count(t, "hit_tokens", s->hit_tokens);
+	put_count(t, "haproxy_hit_tokens", s->haproxy_hit_tokens);
+	put_real(t, "first_s", s->first_s);
+	put_real(t, "haproxy_first_s", s->haproxy_first_s);
+	put_real(t, "gain_tokens2", s->gain_tokens2);
+	put_real(t, "gain_s2", s->gain_s2);
+	buf_str(t, "}");
+}
+
 static void add_pool(void *arg, const struct route_pool_view *v)
 {
 	struct list_of *l = arg;
@@ -137,6 +154,8 @@ static void add_pool(void *arg, const struct route_pool_view *v)
 	put_count(l->t, "choices", v->choices);
 	put_count(l->t, "dearer", v->dearer);
 	put_real(l->t, "regret_s", v->regret_s);
+	if (v->shadow.requests > 0)
+		put_shadow(l->t, &v->shadow);
 	close_item(l);
 }
 

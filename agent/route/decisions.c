@@ -261,6 +261,7 @@ static void learn_done(struct decision *x, const struct fact *f, uint64_t output
 	x->retries = f->retries;
 	x->output_tokens = output_tokens;
 	x->engine_tokens = f->prompt_tokens;
+	x->cached_tokens = f->cached_tokens;
 }
 
 void decisions_learn(

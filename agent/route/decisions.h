@@ -94,6 +94,7 @@ struct decision {
 	int64_t first_ms, done_ms;	/* from the decision to the fact; -1: none came */
 	uint64_t output_tokens;		/* told by the engine, or estimated from bytes: answer_in.h */
 	int64_t engine_tokens;		/* of the prompt, as its engine counted; -1: not told */
+	int64_t cached_tokens;		/* of these, in its cache; -1: not told */
 	struct decision_server went;	/* server that had it last; NONE: unknown */
 };
 

@@ -160,7 +160,7 @@ void explain_fill(struct route *r, const struct job *j, const struct route_reque
 	x->step = (uint8_t)j->step;
 	x->chosen.id = x->second.id = x->prefill.id = x->offer.server.id = x->went.id = SERVER_NONE;
 	x->status = x->retries = x->rank = -1;
-	x->first_ms = x->done_ms = x->expected_ms = x->engine_tokens = -1;
+	x->first_ms = x->done_ms = x->expected_ms = x->engine_tokens = x->cached_tokens = -1;
 	if (j->described)
 		put_prompt(r, j, a, x);
 	put_session(j, x);

@@ -394,6 +394,8 @@ struct shadow_sums {
 	uint64_t requests, same;	/* <same>: HAProxy's server was the agent's choice */
 	uint64_t prompt_tokens, hit_tokens, haproxy_hit_tokens;
 	double first_s, haproxy_first_s;	/* until the first token */
+	/* squares of what each request would have gained: tokens, seconds; for the error of the mean */
+	double gain_tokens2, gain_s2;
 };
 
 /* Upper bounds, in ms, of the histograms below. */

@@ -83,6 +83,7 @@ void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 {
 	struct shadow_open *o = s != NULL ? &s->open[uid % SHADOW_OPEN] : NULL;
 	const struct shadow_at *went;
+	double tokens, seconds;
 
 	if (o == NULL || uid == 0 || o->uid != uid)
 		return;
@@ -98,6 +99,10 @@ void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 	s->sums.haproxy_hit_tokens += went->tokens;
 	s->sums.first_s += (double)o->chosen.s;
 	s->sums.haproxy_first_s += (double)went->s;
+	tokens = (double)o->chosen.tokens - (double)went->tokens;
+	seconds = (double)went->s - (double)o->chosen.s;
+	s->sums.gain_tokens2 += tokens * tokens;
+	s->sums.gain_s2 += seconds * seconds;
 }
 
 struct shadow_sums shadow_sums(const struct shadow *s)

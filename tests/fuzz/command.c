@@ -1,8 +1,8 @@
 /* command - a line of the runtime socket.
  *
  * The parts of a split line and their ';' are the line. A command gives the same result with more
- * blanks between its words. A refused one has a sentence and a place within it. Texts end within the
- * command, and numbers lie within their limits. */
+ * blanks between its words. A refused one has a sentence and a place within it. Texts end within
+ * the command, and numbers lie within their limits. */
 #include "agent/loop/command.h"
 #include "tests/fuzz/lib/fuzz.h"
 

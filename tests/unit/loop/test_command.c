@@ -1,5 +1,5 @@
-/* test_command.c - lines of the runtime socket: each command, each mistake with its place, and lines
- * that end at an unreadable page. */
+/* test_command.c - lines of the runtime socket: each command, each mistake with its place, and
+ * lines that end at an unreadable page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -11,7 +11,8 @@ static const struct {
 	const char *json, *text;
 } cases[] = {
 	{ "{}", "" },
-	{ "{\"a\":1,\"b\":\"x y\",\"c\":true,\"d\":null,\"e\":\"\"}", "a: 1\nb: x y\nc: yes\nd: -\ne: -\n" },
+	{ "{\"a\":1,\"b\":\"x y\",\"c\":true,\"d\":null,\"e\":\"\"}",
+	    "a: 1\nb: x y\nc: yes\nd: -\ne: -\n" },
 	{ "{\"a\":{\"b\":{\"c\":1},\"d\":2},\"e\":3}", "a.b.c: 1\na.d: 2\ne: 3\n" },
 	{ "{\"s\":[]}", "none\n" },
 	{ "{\"n\":1,\"s\":[]}", "n: 1\ns:\nnone\n" },

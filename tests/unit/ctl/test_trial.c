@@ -1,0 +1,123 @@
+/* test_trial.c - the sentences for no data, little data, a gain, none, and a loss, letter by letter;
+ * and hostile figures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/ctl/trial.h"
+
+#define POOL(n, hit, theirs, first, their_first, t2, s2) \
+	"{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":" n ",\"shadow\":{\"requests\":" n \
+	",\"same\":1,\"prompt_tokens\":2000000,\"hit_tokens\":" hit ",\"haproxy_hit_tokens\":" theirs \
+	",\"first_s\":" first ",\"haproxy_first_s\":" their_first ",\"gain_tokens2\":" t2 \
+	",\"gain_s2\":" s2 "}}]}"
+
+static const struct {
+	const char *json, *text;
+	unsigned pools;
+} cases[] = {
+	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"on\"}]}",
+	    "No pool is in shadow mode, so nothing is compared with HAProxy's own choices; write "
+	    "\"mode: shadow\" into kvroute.yaml, under pools or policy, and reload the agent (SIGHUP).\n",
+	    0 },
+	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":7}]}",
+	    "Nothing is known of pool chat yet: the agent decided on 7 of its requests, and was told the "
+	    "server of none.\n"
+	    "There is no sample, so there is no confidence.\n"
+	    "Check with kvroutectl doctor that HAProxy's log lines or first messages reach the agent, "
+	    "leave the pool in shadow mode, and ask again.\n", 1 },
+	{ POOL("50", "60000", "10000", "50", "100", "60000000", "60"),
+	    "In 50 requests of pool chat, kvroute's servers held 3 % of the prompt tokens and HAProxy's "
+	    "0 %, so kvroute would have saved 50000 prompt tokens (1000 a request), and first tokens "
+	    "would have come after 1.00 s in the mean instead of 2.00 s, 1.00 s sooner.\n"
+	    "That is too little to tell: 50 of at least 100 requests.\n"
+	    "Leave pool chat in shadow mode, and ask again after more requests.\n", 1 },
+	{ POOL("1000", "1200000", "400000", "500", "900", "800000000", "410"),
+	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
+	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request), and first "
+	    "tokens would have come after 0.50 s in the mean instead of 0.90 s, 0.40 s sooner.\n"
+	    "With 95 % confidence, one request would have saved 775 to 825 prompt tokens, and had its "
+	    "first token 0.369 to 0.431 s sooner.\n"
+	    "To switch it on, write \"mode: on\" for pool chat into kvroute.yaml, under pools or policy, "
+	    "and reload the agent (SIGHUP).\n", 1 },
+	{ POOL("1000", "400500", "400000", "900", "900", "800000000", "410"),
+	    "In 1000 requests of pool chat, kvroute's servers held 20 % of the prompt tokens and "
+	    "HAProxy's 20 %, so kvroute would have saved 500 prompt tokens (0 a request), and first "
+	    "tokens would have come after 0.90 s in the mean instead of 0.90 s, 0.00 s sooner.\n"
+	    "With 95 % confidence, one request would have saved -55 to 56 prompt tokens, and had its "
+	    "first token -0.040 to 0.040 s sooner, which may be nothing.\n"
+	    "Leave pool chat in shadow mode, unless its prompts will have more in common than now; to "
+	    "switch it on, write \"mode: on\" into kvroute.yaml and reload.\n", 1 },
+	{ POOL("1000", "300000", "400000", "1200", "900", "20000000", "100"),
+	    "In 1000 requests of pool chat, kvroute's servers held 15 % of the prompt tokens and "
+	    "HAProxy's 20 %, so kvroute would have computed 100000 prompt tokens more (100 a request), "
+	    "and first tokens would have come after 1.20 s in the mean instead of 0.90 s, 0.30 s later.\n"
+	    "With 95 % confidence, one request would have saved -106 to -94 prompt tokens, and had its "
+	    "first token -0.306 to -0.294 s sooner, which is a loss.\n"
+	    "Leave pool chat in shadow mode, and look at kvroutectl doctor, and at "
+	    "policy.prefill_tokens_per_s and the rule of the pool; do not write \"mode: on\".\n", 1 },
+};
+
+static struct status s;
+
+static char *sentences(const char *json, unsigned *pools)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	status_start(&s);
+	assert_int_equal(status_feed(&s, json, strlen(json)), JSON_DONE);
+	*pools = trial_say(f, &s);
+	fclose(f);
+	return text;
+}
+
+static void test_sentences(void **state)
+{
+	unsigned pools;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = sentences(cases[i].json, &pools);
+
+		assert_string_equal(text, cases[i].text);
+		assert_int_equal(pools, cases[i].pools);
+		free(text);
+	}
+}
+
+/* Three lines for each pool, whatever the figures are. */
+static void test_odd_figures(void **state)
+{
+	static const char *const odd[] = {
+		POOL("1e300", "1e308", "0", "1e308", "-1e308", "-5", "1e308"),
+		POOL("0.5", "1", "1", "1", "1", "1", "1"), POOL("null", "1", "1", "1", "1", "1", "1"),
+		POOL("-3", "-1", "null", "1", "1", "1", "1"),
+		"{\"pools\":[[{\"name\":\"x\"}],{\"mode\":\"shadow\",\"shadow\":[{\"requests\":1}]}]}",
+	};
+	unsigned pools;
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		char *text = sentences(odd[i], &pools), *p = text;
+		unsigned lines = 0;
+
+		for (; (p = strchr(p, '\n')) != NULL; p++)
+			lines++;
+		assert_int_equal(lines, pools == 0 ? 1 : 3);
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sentences), cmocka_unit_test(test_odd_figures),
+	};
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+
+	status_free(&s);
+	return rc;
+}
