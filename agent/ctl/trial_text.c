@@ -124,7 +124,11 @@ unsigned trial_say(FILE *to, const struct status *s)
 			fprintf(to, "\n");
 		say_pool(to, &s->pools.p[i]);
 	}
-	if (n == 0)
+	if (s->pools.n == 0)
+		fprintf(to,
+		    "The agent knows no pool yet, because no request has come; ask again after some "
+		    "traffic.\n");
+	else if (n == 0)
 		fprintf(to,
 		    "No pool is in shadow mode, so nothing is compared with HAProxy's own choices; write "
 		    "\"mode: shadow\" into kvroute.yaml, under pools or policy, and reload the agent "

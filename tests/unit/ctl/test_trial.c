@@ -19,6 +19,9 @@ static const struct {
 	const char *json, *text;
 	unsigned pools;
 } cases[] = {
+	{ "{\"pools\":[]}",
+	    "The agent knows no pool yet, because no request has come; ask again after some traffic.\n",
+	    0 },
 	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"on\"}]}",
 	    "No pool is in shadow mode, so nothing is compared with HAProxy's own choices; write "
 	    "\"mode: shadow\" into kvroute.yaml, under pools or policy, and reload the agent (SIGHUP).\n",
