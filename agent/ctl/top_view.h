@@ -7,8 +7,8 @@
  *      SERVER         OPEN  WAIT  HITS ...                   servers, sorted; columns that fit
  *      q quit  sort: n o w h p c f  r reverse                foot
  *
- * Pure: figures and a size in, bytes for a terminal out. No line is wider than the screen, and there
- * are never more lines than rows. */
+ * Pure: figures and a size in, bytes for a terminal out. No line is wider than the screen, and
+ * there are never more lines than rows. */
 #ifndef KVROUTE_CTL_TOP_VIEW_H
 #define KVROUTE_CTL_TOP_VIEW_H
 

@@ -223,7 +223,7 @@ def lines():
     for s in strings_of("tests/unit/loop/test_command.c"):
         put("command", s)
     for s in (b"show info; show servers json;;why a\\;b; ask 5 pool p path /v1 tenant t model m",
-              b"clear space " + b"0123456789abcdefABCDEF9876543210", b"set log level warn;prompt;quit"):
+              b"clear space " + b"0123456789abcdefABCDEF9876543210", b"set log level warn;prompt"):
         put("command", s)
     for s in strings_of("tests/unit/fleet/test_loadstr.c"):
         put("loadstr", s)

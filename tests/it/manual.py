@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """manual.py [-k WORD] - the manual pages have exactly the words of the source, both ways: reasons,
-problems, arguments, variables, messages, pages, rules, commands, options and exit codes. Keys are
+problems, arguments, variables, messages, pages, rules, commands, runtime_commands, options and exit codes. Keys are
 checked by tests/unit/conf/test_doc.c, metrics by tests/it/monitoring.py.
 """
 import os
@@ -144,6 +144,16 @@ def commands():
          "commands of the synopsis")
 
 
+def runtime_commands():
+    text = text_of("agent/loop/command.h")
+    shows = ["show " + w for w in re.findall(r'\tX\([A-Z]+, "(\w+)"', text)]
+    rows = re.findall(r'\{ COMMAND_\w+, \{ ([^}]*) \}, FOLLOW', text_of("agent/loop/command.c"))
+    others = [" ".join(re.findall(r'"(\w+)"', r)) for r in rows]
+    same(re.findall(r"^\.It Ic ([a-z ]+?)(?: (?:Ar|Op)\b.*)?$",
+                    section("kvroutectl.8", "Sh", "RUNTIME SOCKET"), re.M),
+         shows + [o for o in others if o != "show"], "commands of the runtime socket")
+
+
 def source_of(verb):
     """Files of agent/ctl that belong to a command: those with its name."""
     folder = os.path.join(TOP, "spop-check" if verb == "spop-check" else "agent/ctl")
@@ -194,7 +204,7 @@ def exit_codes():
         "models": ["127.0.0.1:1"], "pages": ["-f", "/nowhere.yaml"],
         "render": ["--template", "/nowhere"], "sim": ["/nowhere.jsonl"],
         "spop-check": ["127.0.0.1:1"], "tokenize": ["--tokenizer", "/nowhere"],
-        "why": ["127.0.0.1:1"],
+        "top": ["-1", "127.0.0.1:1"], "trial": ["127.0.0.1:1"], "why": ["127.0.0.1:1"],
     }
     for verb in verbs():
         wrong = run("kvroutectl", verb, "--nonsense")

@@ -1,5 +1,5 @@
-/* test_trial.c - the sentences for no data, little data, a gain, none, and a loss, letter by letter;
- * and hostile figures. */
+/* test_trial.c - the sentences for no data, little data, a gain, none, and a loss, letter by
+ * letter; and hostile figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +10,9 @@
 #include "agent/ctl/trial.h"
 
 #define POOL(n, hit, theirs, first, their_first, t2, s2) \
-	"{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":" n ",\"shadow\":{\"requests\":" n \
-	",\"same\":1,\"prompt_tokens\":2000000,\"hit_tokens\":" hit ",\"haproxy_hit_tokens\":" theirs \
+	"{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":" n "," \
+	"\"shadow\":{\"requests\":" n ",\"same\":1,\"prompt_tokens\":2000000,\"hit_tokens\":" hit \
+	",\"haproxy_hit_tokens\":" theirs \
 	",\"first_s\":" first ",\"haproxy_first_s\":" their_first ",\"gain_tokens2\":" t2 \
 	",\"gain_s2\":" s2 "}}]}"
 
