@@ -5,6 +5,7 @@ what commands answer, what bad input gets, and what many or slow clients cannot 
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -128,6 +129,28 @@ def the_configuration_shows_no_secret():
         equal("#" in text, False, "comments")
 
 
+def decisions_are_for_whom_the_key_says():
+    f = Runtime()
+    plain = f.agent_yaml()
+    f.agent_yaml = lambda: edited(plain, "metrics: {", "metrics: {decisions: none, ")
+    with f:
+        code, text = f.get("/decisions", f.metrics_port)
+        equal((code, text), (403, "not served to this address: metrics.decisions\n"))
+        equal(f.get("/status.json", f.metrics_port)[0], 200)
+        equal(f.ctl("why", "127.0.0.1:%d" % f.metrics_port)[0], 1)
+        f.write("kvroute.yaml", plain)
+        f.processes["agent"].send_signal(signal.SIGHUP)
+        wait_for("the reload", HANG_SECONDS,
+                 lambda: f.get("/decisions", f.metrics_port)[0] == 200)
+        equal("decisions: local\n" in f.ask("show config"), True)
+
+
+def traces(f):
+    return (f.json("show info")["requests"], f.json("show index")["index"]["pages"],
+            [s["picked"] for s in f.json("show servers")["servers"]],
+            f.json("show decisions 1")["decisions"][0]["decision"])
+
+
 def why_and_ask_explain_without_a_trace():
     with Runtime() as f:
         with_traffic(f)
@@ -141,14 +164,13 @@ def why_and_ask_explain_without_a_trace():
             equal(code, 0, text)
             contains(text, "model: stub", "the body came whole", "server", "cost_s",
                      "it was over", "decided in")
-        before = f.json("show info"), f.json("show index"), f.json("show decisions 1")
+        before = traces(f)
         code, text = f.ctl("-s", f.path, "ask", "pool", "pool", "json", stdin=body("Question 9"))
         equal(code, 0, text)
         asked = json.loads(text)["decisions"][0]
         equal(asked["why"], "cached")
         equal(asked["decision"], 0)
-        after = f.json("show info"), f.json("show index"), f.json("show decisions 1")
-        equal((before[0]["requests"], before[1], before[2]), (after[0]["requests"], after[1], after[2]))
+        equal(traces(f), before, "requests, pages, servers picked, last decision")
         equal(f.chat([{"role": "system", "content": OPENING},
                       {"role": "user", "content": "Question 9"}]).status, 200)
         equal(f.json("show decisions 1")["decisions"][0]["server"], asked["server"])
@@ -275,6 +297,7 @@ def a_slow_reader_delays_nobody():
 if __name__ == "__main__":
     sys.exit(cases.main([
         figures_are_those_of_the_page, the_configuration_shows_no_secret,
+        decisions_are_for_whom_the_key_says,
         why_and_ask_explain_without_a_trace, state_is_cleared_and_saved,
         bad_input_gets_its_place_and_remedy, a_hundred_clients_with_rubbish_change_nothing,
         a_slow_reader_delays_nobody], sys.argv))

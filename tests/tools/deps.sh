@@ -30,7 +30,7 @@ codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || co
 want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev \
             libzmq3-dev libhiredis-dev"
 want_demo="python3"
-want_test="libcmocka-dev clang mandoc patch python3-zmq"
+want_test="libcmocka-dev clang mandoc patch python3-zmq tmux"
 want_deb="dpkg-dev debhelper fakeroot lintian pkg-config mmdebstrap python3"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;

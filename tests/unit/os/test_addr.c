@@ -286,9 +286,32 @@ static void port_taken(void **state)
 	assert_null(strstr(e.text, "second agent"));
 }
 
+static void test_loopback(void **state)
+{
+	static const struct {
+		const char *text;
+		bool is;
+	} cases[] = {
+		{ "127.0.0.1:1", true }, { "127.8.9.1:1", true }, { "[::1]:1", true }, { "unix@/x", true },
+		{ "[::ffff:127.0.0.1]:1", true }, { "0.0.0.0:1", false }, { "10.0.0.1:1", false },
+		{ "[::]:1", false }, { "[::ffff:10.0.0.1]:1", false }, { "[2001:db8::1]:1", false },
+	};
+	union sockaddr_any none = { .sa.sa_family = AF_UNSPEC };
+	struct addr a;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(addr_parse(cases[i].text, &a, &e), 0);
+		assert_int_equal(sockaddr_is_loopback(&a.a), cases[i].is);
+		assert_int_equal(addr_is_loopback(cases[i].text), cases[i].is);
+	}
+	assert_false(sockaddr_is_loopback(&none));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loopback),
 		cmocka_unit_test(parses),
 		cmocka_unit_test(unix_path_length),
 		cmocka_unit_test_setup_teardown(mode_and_unlink, dir_make, dir_remove),
