@@ -401,7 +401,7 @@ static void *snapfile_main(void *arg)
 
 bool snapfile_ask(struct snapfile *s)
 {
-	if (!s->running)
+	if (s->dir < 0 || !s->on_demand)
 		return false;
 	__atomic_store_n(&s->asked, true, __ATOMIC_RELAXED);
 	thread_sleep_wake(&s->sleep);

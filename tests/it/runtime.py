@@ -151,6 +151,20 @@ def traces(f):
             f.json("show decisions 1")["decisions"][0]["decision"])
 
 
+def mode_and_group_are_those_of_the_keys():
+    with Runtime() as f:
+        equal((stat.S_IMODE(os.stat(f.path).st_mode), os.stat(f.path).st_gid), (0o640, os.getgid()))
+        plain = open(os.path.join(f.folder, "kvroute.yaml")).read()
+        wrong = f.write("wrong.yaml", re.sub(r"127.0.0.1:\d+", "127.0.0.1:0", edited(
+            plain, 'sock", ', 'sock2", group: nosuchgroup, ')))
+        r = subprocess.run([os.path.join(TOP, "kvroute"), "-f", wrong], timeout=HANG_SECONDS,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        equal(r.returncode, 1)
+        contains(r.stdout, "runtime.group: there is no group nosuchgroup", "groupadd")
+        equal(os.path.exists(f.path + "2"), False, "a socket of a start that failed")
+    equal(os.path.exists(f.path), False, "a socket after the end")
+
+
 def why_and_ask_explain_without_a_trace():
     with Runtime() as f:
         with_traffic(f)
@@ -297,7 +311,7 @@ def a_slow_reader_delays_nobody():
 if __name__ == "__main__":
     sys.exit(cases.main([
         figures_are_those_of_the_page, the_configuration_shows_no_secret,
-        decisions_are_for_whom_the_key_says,
+        decisions_are_for_whom_the_key_says, mode_and_group_are_those_of_the_keys,
         why_and_ask_explain_without_a_trace, state_is_cleared_and_saved,
         bad_input_gets_its_place_and_remedy, a_hundred_clients_with_rubbish_change_nothing,
         a_slow_reader_delays_nobody], sys.argv))

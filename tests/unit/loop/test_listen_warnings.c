@@ -99,6 +99,25 @@ static void modes(void **state)
 	assert_int_equal(look(&o).n, 0);
 }
 
+static void runtime_socket(void **state)
+{
+	struct loop_opts o;
+
+	loop_defaults(&o);
+	o.runtime_mode = 0666;
+	assert_int_equal(look(&o).n, 0);	/* no socket */
+	snprintf(o.runtime_path, sizeof(o.runtime_path), "/run/x");
+	assert_int_equal(look(&o).n, 1);
+	assert_non_null(strstr(look(&o).last, "runtime.mode 0666"));
+	o.runtime_mode = 0600;
+	assert_int_equal(look(&o).n, 0);
+	snprintf(o.runtime_group, sizeof(o.runtime_group), "ops");
+	assert_int_equal(look(&o).n, 1);
+	assert_non_null(strstr(look(&o).last, "runtime.group ops"));
+	o.runtime_mode = 0660;
+	assert_int_equal(look(&o).n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +125,7 @@ int main(void)
 		cmocka_unit_test(each_list),
 		cmocka_unit_test(full_lists),
 		cmocka_unit_test(modes),
+		cmocka_unit_test(runtime_socket),
 	};
 
 	return cmocka_run_group_tests_name("loop listen_warnings", tests, NULL, NULL);
