@@ -287,6 +287,45 @@ static void all_of_a_list(void **state)
 	free(text);
 }
 
+static void say_all(void *arg, const struct why_decision *d)
+{
+	why_say_all(arg, d);
+}
+
+static void every_term_of_one(void **state)
+{
+	static const char json[] =
+		"{\"decisions\":[{\"decision\":7,\"pool\":\"chat\",\"model\":\"acme/70b\",\"mode\":\"on\","
+		"\"rule\":\"cost\",\"why\":\"cached\",\"us\":41,\"cut\":true,\"prompt_tokens\":16000,"
+		"\"matched_as\":\"tokens\",\"unseen_tokens\":4000,\"prompt_pages\":750,\"server\":\"s3\","
+		"\"facts\":\"first\",\"pressure\":0.5,\"sacrifice\":0.3,\"n_candidates\":9,\"candidates\":["
+		"{\"load\":2,\"server\":\"s3\",\"wait_s\":0.25,\"cached_tokens\":12288,\"truth\":\"events\","
+		"\"compute_s\":0.5,\"shared_s\":0.125,\"load_s\":0.01,\"kv_s\":0.02,\"adapter_s\":0.03,"
+		"\"penalty\":4,\"cost_s\":1.5}],\"after\":{\"state\":\"done\",\"engine_tokens\":15990,"
+		"\"cached_tokens\":12000,\"output_tokens\":77}}]}";
+	static const char want[] =
+		"    prompt: 16000 tokens in 750 pages of tokens, 4000 of them not seen; the body came cut\n"
+		"    model: acme/70b; pool: chat, mode on, rule cost; facts: first\n"
+		"    decided in 41 us among 9 servers; pressure 0.5 s, sacrifice 0.3\n"
+		"      server   load   wait_s    cached   comp_s shared_s   load_s     kv_s  adapt_s penalty"
+		"    cost_s  truth\n"
+		"    * s3          2    0.250     12288    0.500    0.125    0.010    0.020    0.030       4"
+		"     1.500  events\n"
+		"      and 8 more, which cost more\n"
+		"    its engine counted 15990 tokens of prompt, 12000 of them from its cache\n"
+		"    the answer has about 77 tokens\n";
+	struct why_reader r;
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	why_start(&r, say_all, f);
+	assert_int_equal(why_feed(&r, json, strlen(json)), JSON_DONE);
+	fclose(f);
+	assert_string_equal(text, want);
+	free(text);
+}
+
 /* Values of wrong type, in wrong places, too many, too long, and with terminal control bytes. */
 static void hostile_answers(void **state)
 {
@@ -335,6 +374,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_words),
 		cmocka_unit_test(all_of_a_list),
+		cmocka_unit_test(every_term_of_one),
 		cmocka_unit_test(hostile_answers),
 	};
 

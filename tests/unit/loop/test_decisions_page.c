@@ -126,7 +126,9 @@ static void all_of_a_decision(void **state)
 	assert_has(s, "\"session\":\"new\"");
 	assert_null(strstr(s, "acme"));
 	assert_null(strstr(s, "talk-7"));
-	assert_null(strstr(s, "\"m\""));		/* the model */
+	assert_null(strstr(s, "\"m\""));		/* the model: only for who names the uid */
+	assert_has(get(&w, "uid=two", 200), "\"pool\":\"pool\",\"model\":\"m\",");
+	assert_has(get(&w, "uid=two", 200), "\"matched_as\":\"text\",");
 	world_end(&w);
 }
 

@@ -137,6 +137,36 @@ static void levels(void **state)
 }
 
 /* A burst passes, then one line a second; the next line reports the number of suppressed ones. */
+static void last_warnings_are_kept(void **state)
+{
+	struct log_out *o = out_new(LOG_INFO);
+	char line[LOG_LINE_MAX], want[32];
+	uint64_t at = 0;
+
+	assert_false(log_kept(&o->log, &at, line));
+	log_msg(&o->log, LOG_INFO, LOG_LIFE, "news");
+	assert_false(log_kept(&o->log, &at, line));
+	for (int i = 1; i <= LOG_KEPT + 8; i++) {
+		snprintf(want, sizeof(want), "line-%d", i);
+		log_msg(&o->log, i % 2 ? LOG_WARN : LOG_ERROR, LOG_LIFE, want);
+	}
+	for (int i = 9; i <= LOG_KEPT + 8; i++) {
+		snprintf(want, sizeof(want), "msg=line-%d", i);
+		assert_true(log_kept(&o->log, &at, line));
+		assert_int_equal(at, i);
+		assert_non_null(strstr(line, want));
+		assert_null(strchr(line, '\n'));
+	}
+	assert_false(log_kept(&o->log, &at, line));
+	log_clear_kept(&o->log);
+	at = 0;
+	assert_false(log_kept(&o->log, &at, line));
+	log_msg(&o->log, LOG_WARN, LOG_LIFE, "later");
+	assert_true(log_kept(&o->log, &at, line));
+	assert_non_null(strstr(line, "msg=later"));
+	out_free(o);
+}
+
 static void gate(void **state)
 {
 	struct log_gate g = { 0 };
@@ -216,6 +246,7 @@ int main(void)
 		cmocka_unit_test(levels),
 		cmocka_unit_test(gate),
 		cmocka_unit_test(kinds_are_limited_apart),
+		cmocka_unit_test(last_warnings_are_kept),
 		cmocka_unit_test(full_pipe),
 	};
 
