@@ -177,7 +177,9 @@ static bool take_words(struct why_args *a, int n, char **word)
 	bool addressed = false;
 
 	for (int i = 0; i < n; i++) {
-		if (is_address(word[i]) && !addressed) {
+		if (is_address(word[i])) {
+			if (addressed)
+				return false;
 			a->address = word[i];
 			addressed = true;
 		} else if (a->uid[0] == '\0') {

@@ -193,7 +193,17 @@ run "models, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl mode
 run "models, two addresses" 64 "usage" ./kvroutectl models 127.0.0.1:1 127.0.0.1:2
 run "why -h" 0 "usage: kvroutectl why" ./kvroutectl why -h
 run "why, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl why 127.0.0.1:1
-run "why, no address" 1 "nonsense: the address must be host:port" ./kvroutectl why nonsense
+run "why of a uid" 1 "127.0.0.1:1: Connection refused" ./kvroutectl why 5f3c-77 127.0.0.1:1
+run "why of a uid with colons" 1 "127.0.0.1:1: Connection refused" \
+	./kvroutectl why 7F000001:8296_7F000001:1F90_4B7E_0001:0012 127.0.0.1:1
+run "why, two uids" 64 "usage" ./kvroutectl why one two
+run "why, a socket and an address" 64 "usage" ./kvroutectl why -s /x 127.0.0.1:1
+run "why, no such runtime socket" 1 "/no-such.sock: No such file" \
+	./kvroutectl why -s "$tmp/no-such.sock" one
+run "-s without a socket" 64 "usage" ./kvroutectl -s
+run "-s, no such socket" 1 "No such file" ./kvroutectl -s "$tmp/no-such.sock" show info
+run "top, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl top -1 127.0.0.1:1
+run "trial, no address" 1 "nonsense: the address must be host:port" ./kvroutectl trial nonsense
 run "why, no such socket" 1 "No such file" ./kvroutectl why "unix@$tmp/no-such.sock"
 run "why, no number" 64 "usage" ./kvroutectl why -n many
 run "why, two addresses" 64 "usage" ./kvroutectl why 127.0.0.1:1 127.0.0.1:2
