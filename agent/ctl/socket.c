@@ -2,6 +2,7 @@
  * by line from standard input. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -143,6 +144,7 @@ static int talk(const char *socket)
 		return fail(socket, fd < 0 ? why : strerror(errno));
 	}
 	p[1].fd = fd;
+	signal(SIGPIPE, SIG_IGN);	/* the agent closes after quit */
 	while (poll(p, 2, -1) > 0) {
 		if (p[1].revents != 0 && !copy_some(fd, STDOUT_FILENO))
 			break;

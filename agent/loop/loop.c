@@ -27,7 +27,7 @@
 #include "agent/os/process.h"
 
 #define THREADS_DEFAULT_MAX	4
-#define FDS_BESIDE		80	/* listeners, loops, files, metrics and runtime connections */
+#define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
 /* The opener, two files of /proc, snapshot and its directory, recording with its directory and next
  * file, the file of a reload, and one connection of each kind. */
 #define FDS_OWN			13
@@ -379,7 +379,8 @@ static int check_fds(struct agent *a, const struct loop_opts *o, struct err *e)
 {
 	uint64_t have = process_raise_fds();
 	uint64_t need = (uint64_t)o->max_connections + o->max_feeds + loop_peers_most(o) + FDS_BESIDE +
-			kvsub_fds(o) + share_fds(o);
+			kvsub_fds(o) + share_fds(o) +
+			(o->runtime_path[0] != '\0' ? 1 + RUNTIME_CONNS_MAX : 0);
 	unsigned least = fds_least(o);
 	struct log_line ln;
 
