@@ -179,8 +179,8 @@ do_merge() {
 parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/prompt/batch.c
 	agent/prompt/body*.c agent/prompt/message.c agent/prompt/names.c agent/prompt/pages.c
 	agent/prompt/rules.c agent/prompt/body_value.c agent/feed/*.c agent/loop/http.c
-	agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c agent/conf/value.c agent/conf/addr.c
-	agent/share/fields.c agent/share/read.c"
+	agent/loop/command.c agent/fleet/loadstr.c agent/serve/*.c agent/sim/trace*.c
+	agent/conf/value.c agent/conf/addr.c agent/share/fields.c agent/share/read.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
 	agent/conf/check.c agent/conf/print.c agent/request/*.c agent/route/candidates.c
 	agent/route/learn.c agent/fleet/ledger.c agent/index/*.c agent/tok/split/*.c agent/tok/normal*.c
