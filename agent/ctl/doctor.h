@@ -33,11 +33,12 @@ int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const cha
 
 /* What HAProxy's binary says; zeros if it is not asked. The caller frees <env>. */
 #define DOCTOR_PROBES	64
+#define DOCTOR_VALUE	(64 + 1024)
 struct doctor_haproxy {
 	int version;				/* DOCTOR_VERSION(); 0: unknown */
 	char features[2048];			/* "+THREAD -ZLIB ..." */
 	const char **env;			/* NAME=VALUE; NULL: no more than this environment */
-	char names[DOCTOR_PROBES][64], values[DOCTOR_PROBES][64 + 1024];
+	char names[DOCTOR_PROBES][64], values[DOCTOR_PROBES][DOCTOR_VALUE];
 	size_t n_names;
 };
 

@@ -129,6 +129,15 @@ static void take_names(struct doctor_haproxy *h, struct span text)
 	}
 }
 
+static void put_value(char to[DOCTOR_VALUE], const char *name, const char *value)
+{
+	size_t n = strlen(name), m = strlen(value);
+
+	memcpy(to, name, n);
+	to[n] = '=';
+	memcpy(to + n + 1, value, m + 1);
+}
+
 /* Take the values of the last time that the configuration is printed. */
 static void take_values(struct doctor_haproxy *h, const char *text)
 {
@@ -148,7 +157,7 @@ static void take_values(struct doctor_haproxy *h, const char *text)
 			continue;
 		memcpy(value, end + 1, n - 1);
 		value[n - 1] = '\0';
-		snprintf(h->values[i], sizeof(h->values[i]), "%.63s=%s", h->names[i], value);
+		put_value(h->values[i], h->names[i], value);
 	}
 }
 

@@ -234,14 +234,15 @@ static void delete_spoe(struct dr_plan *p, struct buf *diff)
 int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said)
 {
-	struct dr_plan p = { .d = d, .o = a, .said = said };
+	const struct doctor_attach o = { .root = a->root };
+	struct dr_plan p = { .d = d, .o = &o, .said = said };
 	size_t before = diff->n;
 	unsigned changed = 0;
 
 	if (read_all(&p))
 		check_names(&p);
 	for (unsigned i = 0; i < p.raws.n && !p.refused; i++)
-		changed += dr_diff_file(d, diff, dr_diff_name(d, a->root, d->files.p[i].path),
+		changed += dr_diff_file(d, diff, dr_diff_name(d, o.root, d->files.p[i].path),
 		    d->files.p[i].text, NULL, 0, true);
 	if (!p.refused && changed > 0)
 		delete_spoe(&p, diff);

@@ -246,6 +246,8 @@ static void judge_pool(struct dr_plan *p, const struct dr_section *s)
 	dr_servers servers = { 0 };
 	const struct dr_line *l;
 
+	if (s->at.depth + 1 >= DR_DEPTH)
+		dr_refuse(p, &s->at, "too many nested .if around %s", s->name);
 	dr_servers_of(p->d, s, &servers);
 	for (size_t i = 0; i < servers.n; i++) {
 		if (!plain_name(servers.p[i].name) || !plain_name(s->name))

@@ -19,7 +19,8 @@
 #define ASKED	" if { var(txn.api) -m found }"
 #define UP	" { nbsrv(spoe_agent) gt 0 }"
 #define SHORT_JSON \
-	" if { res.hdr(content-type) -m beg -i application/json } { res.hdr_val(content-length) 1:65536 }" \
+	" if { res.hdr(content-type) -m beg -i application/json }" \
+	" { res.hdr_val(content-length) 1:65536 }" \
 	" { var(txn.kvroute.why) -m found }"
 
 static const char log_sd[] = "    log-format-sd '{\"uid\":\"%ID\",\"be\":\"%b\",\"srv\":\"%s\","
@@ -298,8 +299,8 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 	    "    option var-prefix kvroute\n"
 	    "    option set-on-error error\n"
 	    "    option set-process-time ptime\n"
-	    "    register-var-names server alt prefill why wait tokens hit_tokens hit pages prompt_pages us "
-	    "cut more rank priority model\n"
+	    "    register-var-names server alt prefill why wait tokens hit_tokens hit pages prompt_pages "
+	    "us cut more rank priority model\n"
 	    "    timeout processing 50ms\n"
 	    ".if !version_atleast(3.1)\n"
 	    "    timeout hello 100ms\n"

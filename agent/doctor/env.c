@@ -1,4 +1,4 @@
-/* env.c - environment variables, as the lines of "global" change them, and their use in addresses. */
+/* env.c - environment variables, as lines of "global" change them, and their use in addresses. */
 #include <ctype.h>
 
 #include "agent/doctor/doctor_in.h"

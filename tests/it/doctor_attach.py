@@ -259,7 +259,8 @@ REFUSED = {
                    r"cfg:\d+: a quote is not closed"),
     "no last newline": (lambda t: t.rstrip("\n"), ["--pool", "chat"],
                         r"cfg: the last line has no end"),
-    "many servers": (lambda t: edited(t, "    server spare", "    server-template x 70 127.0.0.1:1\n"
+    "many servers": (lambda t: edited(t, "    server spare", "    server-template x 70 127.0.0.1:1"
+                                      "\n"
                                       "    server spare"), ["--pool", "chat"],
                      r"cfg:\d+: chat has 73 servers"),
 }
@@ -323,7 +324,8 @@ def case_same_as_shipped():
     added = {r[:-len(MARK)] for r in rules_of(texts["two-pools.cfg"]) if r.endswith(MARK)}
     added |= rules_of(texts["kvroute.spoe"])
     strange = {r for r in added - shipped if not re.match(
-        r"filter spoe|log ring@|http-request set-var-fmt\(txn.load\)|args uid=.*body=|# Written by", r)}
+        r"filter spoe|log ring@|http-request set-var-fmt\(txn.load\)|args uid=.*body=|# Written",
+        r)}
     cases.equal(strange, set(), "lines that haproxy-conf/ does not have")
 
 
