@@ -8,6 +8,7 @@
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/doctor.h"
+#include "agent/ctl/get.h"
 #include "agent/ctl/load.h"
 #include "agent/ctl/read.h"
 
@@ -26,7 +27,9 @@ static int doctor_usage(FILE *to, int status)
 	    "[--haproxy FILE] [--haproxy-version X.Y]\n"
 	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --write [--pool NAME]... "
 	    "[--frontend NAME]... [--spoe FILE]\n"
-	    "       kvroutectl doctor -c HAPROXY.CFG... --remove\n\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... --remove\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --live STATS_SOCKET [--url ADDRESS] "
+	    "[--path PATH] [--model NAME] [--header LINE]... [--wait SECONDS]\n\n"
 	    "Find what is wrong in how a configuration of HAProxy attaches kvroute. It changes nothing.\n"
 	    "--write prints the diff that attaches kvroute, --remove the one that takes it out again,\n"
 	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths.\n\n"
@@ -116,6 +119,11 @@ static int examine(const struct doctor_opts *o, struct opened *opened,
 		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
 	else
 		status = a->write || a->remove ? doctor_write(d, a, names) : print_findings(d);
+	if (d != NULL && status < 2 && a->live != NULL) {
+		fflush(stdout);
+		status = doctor_live(d, a, o->agent.metrics[0] != NULL ? o->agent.metrics[0] : CTL_ADDRESS) |
+		    status;
+	}
 	doctor_free(d);
 	return status;
 }
@@ -192,6 +200,23 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 	case 'H':
 		a->haproxy = value;
 		return true;
+	case 'l':
+		a->live = value;
+		return *value != '\0';
+	case 'P':
+		a->path = value;
+		return *value == '/' && strpbrk(value, " \r\n") == NULL;
+	case 'u':
+		a->url = value;
+		return *value != '\0' && strpbrk(value, " \r\n") == NULL;
+	case 'm':
+		a->model = value;
+		return strpbrk(value, "\"\\\r\n") == NULL;
+	case 'W':
+		return sscanf(value, "%4u", &a->wait_s) == 1;
+	case 'd':
+		return strpbrk(value, "\r\n") == NULL && strchr(value, ':') != NULL &&
+		    a->n_headers < DOCTOR_HEADERS && (a->headers[a->n_headers++] = value) != NULL;
 	case 'w':
 		return a->write = true;
 	case 'r':
@@ -214,10 +239,13 @@ int ctl_doctor(int argc, char **argv)
 		{ "haproxy-version", required_argument, NULL, 'v' }, { "write", no_argument, NULL, 'w' },
 		{ "remove", no_argument, NULL, 'r' }, { "pool", required_argument, NULL, 'p' },
 		{ "frontend", required_argument, NULL, 'F' }, { "spoe", required_argument, NULL, 's' },
+		{ "live", required_argument, NULL, 'l' }, { "path", required_argument, NULL, 'P' },
+		{ "url", required_argument, NULL, 'u' }, { "model", required_argument, NULL, 'm' },
+		{ "header", required_argument, NULL, 'd' }, { "wait", required_argument, NULL, 'W' },
 		{ "haproxy", required_argument, NULL, 'H' }, { "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct doctor_args a = { .n = 0 };
+	struct doctor_args a = { .wait_s = 5 };
 	bool good = true, help = false;
 	int c, status;
 
@@ -225,7 +253,7 @@ int ctl_doctor(int argc, char **argv)
 		help = c == 'h';
 		good = help || take_option(&a, c, optarg);
 	}
-	good = good && a.n > 0 && optind == argc && !(a.write && a.remove);
+	good = good && a.n > 0 && optind == argc && a.write + a.remove + (a.live != NULL) <= 1;
 	status = help ? doctor_usage(stdout, 0) : good ? run(&a) : doctor_usage(stderr, CTL_USAGE);
 	for (unsigned i = 0; i < a.n; i++)
 		free(a.paths[i]);

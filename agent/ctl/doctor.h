@@ -5,6 +5,7 @@
 #include "agent/doctor/attach.h"
 
 #define DOCTOR_FILES	256	/* of HAProxy's configuration, and files that it names */
+#define DOCTOR_HEADERS	16
 #define DOCTOR_NAMES	1024	/* of --pool, and of --frontend */
 
 struct doctor_args {
@@ -17,6 +18,11 @@ struct doctor_args {
 	const char *pools[DOCTOR_NAMES + 1], *frontends[DOCTOR_NAMES + 1];	/* NULL ends */
 	unsigned n_pools, n_frontends;
 	const char *spoe;			/* --spoe; NULL: beside the first file */
+	const char *live;			/* --live: HAProxy's stats socket; NULL: not asked */
+	const char *path, *url, *model;		/* of the request; NULL: a default */
+	const char *headers[DOCTOR_HEADERS];
+	unsigned wait_s;			/* --wait: for log line and end of the request */
+	unsigned n_headers;
 };
 
 /* Add the file <path>, or the files *.cfg of the directory <path> in HAProxy's order. Returns 0, or
@@ -45,6 +51,10 @@ struct doctor_haproxy {
 /* Ask the binary of --haproxy, or that in PATH, each time for at most 10 s. Returns 0, also if
  * there is none; or -1 with a sentence in <why> if --haproxy names none. */
 int doctor_ask_haproxy(struct doctor_haproxy *h, const struct doctor_args *a, const char **why);
+
+/* Send a request through a running HAProxy and print each station that it reached. <metrics>: the
+ * agent's address. Returns the exit status. */
+int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metrics);
 
 /* Print the diff to standard output and what to know to standard error. Returns the exit status. */
 int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doctor_names *n);

@@ -3,8 +3,8 @@
  *
  * "-vv" has the first two. For the third it gets a configuration with one line for each variable
  * that the files name and this environment lacks, and prints it with -dC (3.0 and later), which
- * expands them. -dC of the files themselves would not do: it joins words without quotes and does not
- * follow setenv. */
+ * expands them. -dC of the files themselves would not do: it joins words without quotes and does
+ * not follow setenv. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -15,4 +15,8 @@ int ctl_connect(const char *address, const char **why);
  * read waits at most 10 s. */
 int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why);
 
+/* Connect to host:port, [IPv6]:port or unix@path, with a limit of 10 s for each read and write.
+ * Returns a descriptor, or -1 with <why>. */
+int ctl_connect(const char *address, const char **why);
+
 #endif

@@ -7,6 +7,7 @@
 
 /* ---- what is said -------------------------------------------------------------------------- */
 
+__attribute__((format(printf, 3, 0)))
 static void say(struct dr_plan *p, const struct dr_line *at, const char *fmt, va_list ap)
 {
 	if (at != NULL)

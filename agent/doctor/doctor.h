@@ -74,6 +74,17 @@ int doctor_check(struct doctor *d);
 /* Append "FILE:LINE: [severity rule] what: remedy" for each finding. */
 void doctor_print(const struct doctor *d, struct buf *to);
 
+/* Names on the way of a request through the attached pools, "" if unknown; they live as long as
+ * <d>, which was checked. */
+struct doctor_way {
+	const char *client;		/* address without TLS of a frontend that leads to a pool */
+	const char *frontend;		/* that frontend */
+	const char *agent;		/* the agent's backend */
+	const char *ring;		/* the ring that delivers to the agent's log feed */
+};
+void doctor_way_of(struct doctor *d, struct doctor_way *w);
+bool doctor_is_pool(const struct doctor *d, const char *backend);
+
 /* Return the exit status: 0 clean, 1 faults or warnings, 2 unreadable. */
 int doctor_status(const struct doctor *d);
 

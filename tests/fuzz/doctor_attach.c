@@ -1,6 +1,6 @@
 /* doctor_attach - a configuration of HAProxy and, after a NUL byte, any other file that it names:
- * where "--write" gives a diff, a small patch(1) applies it, the result is readable and attached, and
- * the diff of "--remove" gives the input again and deletes the SPOE file. */
+ * where "--write" gives a diff, a small patch(1) applies it, the result is readable and attached,
+ * and the diff of "--remove" gives the input again and deletes the SPOE file. */
 #include "agent/base/buf.h"
 #include "agent/doctor/attach.h"
 #include "tests/fuzz/lib/fuzz.h"

@@ -12,10 +12,12 @@ import glob
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -25,7 +27,7 @@ import cases  # noqa: E402
 import fleet  # noqa: E402
 from doctor_breaks import BREAKS  # noqa: E402
 from fleet import BUILD, TOP, edited, wait_for  # noqa: E402
-from p17_haproxy_reload import reload as reload_haproxy  # noqa: E402
+from p17_haproxy_reload import workers  # noqa: E402
 
 DATA = os.path.join(TOP, "tests/data/doctor")
 VERSIONS = [v for v in ("2.6", "3.0", "3.2")
@@ -384,7 +386,17 @@ class Running(fleet.Fleet):
                                    os.path.join(self.folder, "kvroute.yaml"), *more)
         cases.equal(status, 0, err)
         cases.equal(run(["patch", "-d", "/", "-p1"], "/", diff)[0], 0, "patch")
-        reload_haproxy(self)
+
+    def reload(self):
+        """The master may miss a signal while it starts again, so it gets another one."""
+        old, sent = workers(self), [0]
+
+        def replaced():
+            if time.monotonic() > sent[0] + 5:
+                self.processes["haproxy"].send_signal(signal.SIGUSR2)
+                sent[0] = time.monotonic()
+            return workers(self) and not workers(self) & old
+        wait_for("a new worker instead of the old one", 30, replaced)
 
     def total(self, name, part=""):
         return sum(v for k, v in self.metrics().items() if k.startswith(name) and part in k)
@@ -413,7 +425,7 @@ def attach_and_detach(version):
                           "    option spop-check" % MARK)
         with open(f.cfg_path, "w") as g:
             g.write(text)
-        reload_haproxy(f)
+        f.reload()
         wait_for("the check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
         wait_for("the checks of the engines", 10,
                  lambda: f.up_servers("chat") == 2 and f.up_servers("code") == 2)
@@ -433,6 +445,7 @@ def attach_and_detach(version):
         out = "\n".join(line for line in out.splitlines() if " timeout] " not in line)
         cases.equal((out, err), ("", ""), "doctor")
         f.patched("--remove")
+        f.reload()
         with open(f.cfg_path, "rb") as g:
             assert g.read() == before, "the file differs"
         assert not os.path.exists(spoe)

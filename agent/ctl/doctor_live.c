@@ -1,0 +1,485 @@
+/* doctor_live.c - "doctor --live": send one request through a running HAProxy and say at which
+ * station it got lost.
+ *
+ *   show stat    /metrics    the request     show events RING      /decisions?uid=
+ *   agent is up  it answers  HAProxy serves  filter, agent, server  the agent learned its end
+ *
+ * The request is marked by its size, which is random: the log line with that "in" has its uid. Its
+ * text is the agent's own, so nothing of a client is read or shown. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ctl/doctor.h"
+#include "agent/ctl/get.h"
+
+#define ANSWER_MAX	((size_t)32 << 20)
+#define BODY_LEAST	3000u
+#define BODY_RANGE	5000u
+#define HEAD_ROOM	96u	/* HAProxy counts the head in its own form */
+#define PAUSE_MS	100
+
+struct live {
+	struct doctor *d;
+	const struct doctor_args *a;
+	const char *metrics;
+	struct doctor_way way;
+	size_t n_sent;			/* bytes of the request */
+	char uid[128], be[128], srv[128], want[128], why[64], err[64];
+	double decisions, done, lines;	/* counters before the request */
+};
+
+__attribute__((format(printf, 2, 3)))
+static void passed(const char *station, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	printf("ok    %s: ", station);
+	vprintf(fmt, ap);
+	printf("\n");
+	va_end(ap);
+}
+
+/* Returns -1. */
+__attribute__((format(printf, 2, 3)))
+static int lost(const char *station, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	printf("lost  %s: ", station);
+	vprintf(fmt, ap);
+	printf("\n");
+	va_end(ap);
+	return -1;
+}
+
+/* Wait before try <i>, which counts from 0. Returns false after --wait seconds. */
+static bool next_try(const struct live *l, unsigned i)
+{
+	if (i > 0)
+		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000 }, NULL);
+	return i <= l->a->wait_s * 1000 / PAUSE_MS;
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+/* Append what the peer sends until it closes, and a NUL. */
+static int read_all(int fd, struct buf *to)
+{
+	char block[16384];
+	ssize_t n;
+
+	while ((n = recv(fd, block, sizeof(block), 0)) > 0 && to->n < ANSWER_MAX)
+		buf_add(to, block, (size_t)n);
+	buf_add(to, "", 1);
+	return n < 0 || to->failed ? -1 : 0;
+}
+
+/* Send a command to HAProxy's stats socket. Returns 0, or -1 with errno's text in <why>. */
+static int ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why)
+{
+	char address[512];
+	int fd, status = -1;
+
+	snprintf(address, sizeof(address), "%s%s", strchr(l->a->live, ':') != NULL ||
+	    strncmp(l->a->live, "unix@", 5) == 0 ? "" : "unix@", l->a->live);
+	if ((fd = ctl_connect(address, why)) < 0)
+		return -1;
+	if (send(fd, command, strlen(command), MSG_NOSIGNAL) == (ssize_t)strlen(command))
+		status = read_all(fd, to);
+	*why = strerror(errno);
+	close(fd);
+	return status;
+}
+
+static void take_page(void *arg, const char *p, size_t n)
+{
+	struct buf *to = arg;
+
+	if (to->n < ANSWER_MAX)
+		buf_add(to, p, n);
+}
+
+/* Get a page of the agent, and a NUL. */
+static int ask_agent(const struct live *l, const char *path, struct buf *to, const char **why)
+{
+	struct http_answer answer;
+
+	http_answer_init(&answer, take_page, to);
+	*why = "the answer is an error";
+	if (ctl_get(l->metrics, path, &answer, why) < 0 || answer.status != 200)
+		return -1;
+	buf_add(to, "", 1);
+	return to->failed ? -1 : 0;
+}
+
+/* Sum the rows of /metrics that begin with <name> and have <part>. */
+static double metric(const char *page, const char *name, const char *part)
+{
+	double sum = 0;
+
+	for (const char *p = page; (p = strstr(p, name)) != NULL; p++) {
+		size_t n = strcspn(p, "\n");
+		const char *blank = memrchr(p, ' ', n), *has = strstr(p, part);
+
+		if ((p == page || p[-1] == '\n') && blank != NULL && has != NULL && has < p + n)
+			sum += strtod(blank, NULL);
+	}
+	return sum;
+}
+
+static bool read_counters(const struct live *l, double *decisions, double *done, double *lines,
+			  const char **why)
+{
+	struct buf page = { 0 };
+	bool good = ask_agent(l, "/metrics", &page, why) == 0;
+
+	*decisions = good ? metric(page.p, "kvroute_decisions_total", "") : 0;
+	*done = good ? metric(page.p, "kvroute_facts_total", "kind=\"done\"") : 0;
+	*lines = good ? metric(page.p, "kvroute_feed_lines_total", "") : 0;
+	buf_free(&page);
+	return good;
+}
+
+/* ---- stations before the request ----------------------------------------------------------- */
+
+/* Find the rows of <backend>. Returns how many servers it has; <up>: how many are up. */
+static unsigned count_rows(const char *stat, const char *backend, unsigned *up)
+{
+	unsigned n = 0;
+	size_t len = strlen(backend);
+
+	*up = 0;
+	for (const char *p = stat; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
+		const char *field = p;
+
+		if (strncmp(p, backend, len) != 0 || p[len] != ',' ||
+		    strncmp(p + len, ",BACKEND,", 9) == 0 || strncmp(p + len, ",FRONTEND,", 10) == 0)
+			continue;
+		for (int i = 0; i < 17 && field != NULL; i++)
+			field = (field = strchr(field, ',')) != NULL ? field + 1 : NULL;
+		n++;
+		*up += field != NULL && (strncmp(field, "UP", 2) == 0 || strncmp(field, "no check", 8) == 0);
+	}
+	return n;
+}
+
+static int check_haproxy(struct live *l)
+{
+	struct buf stat = { 0 };
+	const char *why = "";
+	unsigned up = 0, n = 0;
+	int status = ask_haproxy(l, "show stat\n", &stat, &why);
+
+	if (status == 0)
+		n = count_rows(stat.p, l->way.agent, &up);
+	buf_free(&stat);
+	if (status < 0)
+		return lost("HAProxy", "no answer from its stats socket %s (%s): name the address after \"stats "
+		    "socket\" in global, as a user who may write to it", l->a->live, why);
+	if (n == 0)
+		return lost("HAProxy", "the running HAProxy has no backend %s: reload it with this "
+		    "configuration", l->way.agent);
+	if (up == 0)
+		return lost("agent", "HAProxy holds each server of %s for down, so it asks none: start kvroute, "
+		    "and compare the server line with spop.listen", l->way.agent);
+	passed("HAProxy", "%u of %u servers of %s are up", up, n, l->way.agent);
+	return 0;
+}
+
+static int check_agent(struct live *l)
+{
+	const char *why = "";
+
+	if (!read_counters(l, &l->decisions, &l->done, &l->lines, &why))
+		return lost("agent", "no answer from its metrics at %s (%s): start kvroute, or name its "
+		    "configuration with -f", l->metrics, why);
+	passed("agent", "it answers at %s", l->metrics);
+	return 0;
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+/* Begin the body for the API of <path>; returns what ends it. */
+static const char *begin_body(const char *path, struct buf *to)
+{
+	static const struct {
+		const char *end, *begin, *close;
+	} apis[] = {
+		{ "/chat/completions", "\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]}" },
+		{ "/completions", "\"prompt\":\"", "\"}" },
+		{ "/responses", "\"input\":\"", "\"}" },
+		{ "/embeddings", "\"input\":\"", "\"}" },
+		{ "/generate", "\"text\":\"", "\"}" },
+		{ "GenerateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
+		{ "generateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
+	};
+	size_t i = 0, n = sizeof(apis) / sizeof(apis[0]);
+
+	while (i < n && strstr(path, apis[i].end) == NULL)
+		i++;
+	i = i < n ? i : 0;
+	buf_str(to, apis[i].begin);
+	return apis[i].close;
+}
+
+/* Write the request; its body has random size and text. */
+static void write_request(struct live *l, const char *url, struct buf *to)
+{
+	const char *path = l->a->path != NULL ? l->a->path : "/v1/chat/completions", *end;
+	unsigned short random[16] = { 0 };
+	struct buf body = { 0 };
+	char text[64];
+
+	if (getrandom(random, sizeof(random), 0) < 0)
+		random[0] = (unsigned short)getpid();
+	buf_str(&body, "{\"model\":\"");
+	buf_str(&body, l->a->model != NULL ? l->a->model : "kvroute-doctor");
+	buf_str(&body, "\",\"max_tokens\":1,");
+	end = begin_body(path, &body);
+	buf_str(&body, "kvroute doctor");
+	while (body.n < BODY_LEAST + random[0] % BODY_RANGE && !body.failed) {
+		snprintf(text, sizeof(text), " %04x", random[body.n / 5 % 16] ^ (unsigned)body.n);
+		buf_str(&body, text);
+	}
+	buf_str(&body, end);
+	buf_str(to, "POST ");
+	buf_str(to, path);
+	buf_str(to, " HTTP/1.1\r\nhost: ");
+	buf_str(to, strncmp(url, "unix@", 5) == 0 ? "localhost" : url);
+	buf_str(to, "\r\nconnection: close\r\ncontent-type: application/json\r\n");
+	for (unsigned i = 0; i < l->a->n_headers; i++) {
+		buf_str(to, l->a->headers[i]);
+		buf_str(to, "\r\n");
+	}
+	snprintf(text, sizeof(text), "content-length: %zu\r\n\r\n", body.n);
+	buf_str(to, text);
+	buf_add(to, body.p, body.n);
+	l->n_sent = to->n;
+	buf_free(&body);
+}
+
+static int send_request(struct live *l)
+{
+	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "";
+	struct buf request = { 0 }, answer = { 0 };
+	int fd, status = -1, code = 0;
+
+	if (strncmp(url, "http://", 7) == 0)
+		url += 7;
+	if (url[0] == '\0')
+		return lost("request", "no frontend of a pool has a bind line without TLS: name an address of "
+		    "HAProxy that takes plain HTTP with --url");
+	if ((fd = ctl_connect(url, &why)) < 0)
+		return lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
+		    "frontend with --url", url, why);
+	write_request(l, url, &request);
+	if (!request.failed &&
+	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
+		status = read_all(fd, &answer);
+	close(fd);
+	if (answer.n > 12 && strncmp(answer.p, "HTTP/1.", 7) == 0)
+		code = atoi(answer.p + 9);
+	buf_free(&request);
+	buf_free(&answer);
+	if (code == 0)
+		return lost("request", "no answer from %s within 10 s (%s)", url, status < 0 ? "timeout" :
+		    "closed");
+	if (code == 401 || code == 403 || code == 429)
+		printf("note  request: the answer is %d: if a rule of the frontend wants a key, add it with "
+		    "--header \"authorization: Bearer KEY\"\n", code);
+	passed("request", "sent to %s, answer %d", url, code);
+	return 0;
+}
+
+/* ---- the log line -------------------------------------------------------------------------- */
+
+/* Copy the value of <name> of a JSON line. */
+static bool take_field(const char *line, size_t n, const char *name, char *to, size_t room)
+{
+	char key[32];
+	const char *at;
+	size_t len;
+
+	snprintf(key, sizeof(key), "\"%s\":", name);
+	if ((at = memmem(line, n, key, strlen(key))) == NULL)
+		return false;
+	at += strlen(key);
+	at += *at == '"';
+	len = strcspn(at, "\",}\n");
+	snprintf(to, room, "%.*s", (int)(len < room ? len : room - 1), at);
+	for (; *to != '\0'; to++)
+		*to = *to < ' ' || *to > '~' ? '?' : *to;
+	return true;
+}
+
+/* Tell if a line is that of the request. */
+static bool is_marked(const struct live *l, const char *line, size_t n)
+{
+	char in[32];
+	unsigned long bytes;
+
+	if (!take_field(line, n, "in", in, sizeof(in)))
+		return false;
+	bytes = strtoul(in, NULL, 10);
+	return bytes + HEAD_ROOM >= l->n_sent && bytes <= l->n_sent + HEAD_ROOM;
+}
+
+/* Look for the line of the request, the last one first. */
+static bool find_line(struct live *l, const char *events)
+{
+	const char *found = NULL;
+	size_t n, n_found = 0;
+
+	for (const char *p = events; *p != '\0'; p += n + (p[n] == '\n')) {
+		n = strcspn(p, "\n");
+		if (is_marked(l, p, n)) {
+			found = p;
+			n_found = n;
+		}
+	}
+	return found != NULL && take_field(found, n_found, "uid", l->uid, sizeof(l->uid)) &&
+	    take_field(found, n_found, "be", l->be, sizeof(l->be)) &&
+	    take_field(found, n_found, "srv", l->srv, sizeof(l->srv)) &&
+	    take_field(found, n_found, "want", l->want, sizeof(l->want)) &&
+	    take_field(found, n_found, "why", l->why, sizeof(l->why)) &&
+	    take_field(found, n_found, "err", l->err, sizeof(l->err));
+}
+
+static int await_line(struct live *l)
+{
+	char command[256];
+	const char *why = "";
+	bool found = false;
+
+	snprintf(command, sizeof(command), "show events %s\n", l->way.ring);
+	for (unsigned i = 0; !found && next_try(l, i); i++) {
+		struct buf events = { 0 };
+
+		found = ask_haproxy(l, command, &events, &why) == 0 && find_line(l, events.p);
+		buf_free(&events);
+	}
+	if (!found)
+		return lost("log", "ring %s has no JSON line of this request: check that its frontend has the "
+		    "log target, log-format-sd (or log-format) and \"log global\" of haproxy-conf, and that "
+		    "--url leads to it", l->way.ring);
+	passed("log", "ring %s has its line, uid %s", l->way.ring, l->uid);
+	return 0;
+}
+
+static const char *remedy_of(const char *err)
+{
+	switch (atoi(err)) {
+	case 1:
+		return "no answer within timeout processing: look at the agent's log, and at spop.max_frame_size";
+	case 3:
+		return "the message does not fit a frame: lower N in bytes(0,N) or raise tune.bufsize";
+	case 256: case 257: case 258: case 259:
+		return "the connection to the agent broke: look at the agent's log";
+	default:
+		return "kvroute(8), ERRORS OF HAPROXY, says what it means";
+	}
+}
+
+static int judge_line(struct live *l)
+{
+	bool none = l->why[0] == '\0' || strcmp(l->why, "-") == 0;
+
+	if (!doctor_is_pool(l->d, l->be))
+		return lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
+		    "(--path) or with a header (--header) that leads to a pool", l->be);
+	if (none && l->err[0] != '\0' && strcmp(l->err, "-") != 0)
+		return lost("filter", "HAProxy's error %s: %s", l->err, remedy_of(l->err));
+	if (none)
+		return lost("filter", "HAProxy did not ask the agent: check that the path is one of "
+		    "api-paths.lst and the conditions of send-spoe-group in %s", l->be);
+	if (strcmp(l->why, "noload") == 0 || strcmp(l->why, "noserver") == 0)
+		return lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, and "
+		    "that servers are up", l->why, l->be);
+	passed("filter", "HAProxy asked the agent in %s, the answer is %s", l->be, l->why);
+	if (strcmp(l->want, "-") == 0 || l->want[0] == '\0')
+		printf("note  server: the agent named none (%s), so HAProxy balanced\n", l->why);
+	else if (strcmp(l->want, l->srv) != 0)
+		return lost("server", "the agent chose %s and HAProxy took %s: check the rules use-server of %s, "
+		    "and register-var-names; or that server was down or full", l->want, l->srv, l->be);
+	else
+		passed("server", "HAProxy took %s, as the agent chose", l->srv);
+	return 0;
+}
+
+/* ---- the feed ------------------------------------------------------------------------------ */
+
+static int await_end(struct live *l)
+{
+	char path[256], state[32] = "";
+	const char *why = "";
+	double decisions, done, lines = 0;
+	bool known = false;
+
+	snprintf(path, sizeof(path), "/decisions?uid=%s", l->uid);
+	for (unsigned i = 0; strcmp(state, "closed") != 0 && strcmp(state, "done") != 0 &&
+	    next_try(l, i); i++) {
+		struct buf page = { 0 };
+
+		if (ask_agent(l, path, &page, &why) == 0) {
+			known = strstr(page.p, "\"decision\":") != NULL;
+			take_field(page.p, page.n, "state", state, sizeof(state));
+		}
+		buf_free(&page);
+	}
+	if (!known)
+		return lost("agent", "the agent at %s does not know the decision: HAProxy asks another one, or -f "
+		    "names the wrong configuration", l->metrics);
+	if (strcmp(state, "closed") == 0 || strcmp(state, "done") == 0) {
+		passed("feed", "the agent learned how the request ended");
+		return 0;
+	}
+	read_counters(l, &decisions, &done, &lines, &why);
+	return lost("feed", lines > l->lines ?
+	    "lines reach the agent, but not this one: compare the fields of log-format with haproxy-conf" :
+	    "no line reaches the agent: compare the server of ring %s with log_feed.tcp", l->way.ring);
+}
+
+/* Without a ring there is no uid: counters must move. */
+static int await_counters(struct live *l)
+{
+	double decisions = 0, done = 0, lines;
+	const char *why = "";
+
+	for (unsigned i = 0; (decisions <= l->decisions || done <= l->done) && next_try(l, i); i++)
+		read_counters(l, &decisions, &done, &lines, &why);
+	if (decisions <= l->decisions)
+		return lost("filter", "the agent was not asked: check the path and the conditions of "
+		    "send-spoe-group");
+	passed("filter", "the agent decided (by its counters, because no ring has the line)");
+	if (done <= l->done)
+		return lost("feed", "no line of an end reached the agent: compare the log target with log_feed");
+	passed("feed", "the agent learned of an end");
+	return 0;
+}
+
+int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metrics)
+{
+	struct live l = { .d = d, .a = a, .metrics = metrics };
+	int status;
+
+	doctor_way_of(d, &l.way);
+	if (l.way.agent[0] == '\0') {
+		lost("filter", "no pool has a filter of kvroute with an agent: attach it first (--write)");
+		return 1;
+	}
+	status = check_haproxy(&l) < 0 || check_agent(&l) < 0 || send_request(&l) < 0;
+	if (status == 0 && l.way.ring[0] == '\0')
+		status = await_counters(&l) < 0;
+	else if (status == 0)
+		status = await_line(&l) < 0 || judge_line(&l) < 0 || await_end(&l) < 0;
+	fflush(stdout);
+	return status;
+}

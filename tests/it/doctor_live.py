@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""doctor_live.py [-k WORD] - kvroutectl doctor --live: one request through a running HAProxy, and the
+station at which it gets lost.
+
+HAPROXY names the binary. The last line is "N passed, N failed".
+"""
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import cases  # noqa: E402
+from fleet import BUILD, Fleet, edited, wait_for  # noqa: E402
+
+
+def live(f, *more):
+    got = subprocess.run([os.path.join(BUILD, "kvroutectl"), "doctor", "-c", f.cfg_path, "-f",
+                          os.path.join(f.folder, "kvroute.yaml"), "--live", f.stats_path, *more],
+                         capture_output=True, text=True, timeout=1000)
+    return got.returncode, got.stdout + got.stderr
+
+
+def arrives(f, *more):
+    status, text = live(f, "--wait", "900", *more)
+    for station in ("HAProxy", "agent", "request", "log", "filter", "server", "feed"):
+        assert re.search("(?m)^ok    %s: " % station, text), "%s\n%s" % (station, text)
+    assert "lost" not in text, text
+
+
+def is_lost(f, station, sentence, *more):
+    status, text = live(f, *(more if "--wait" in more else ("--wait", "900", *more)))
+    cases.equal(status, 1, text)
+    cases.equal(len(re.findall("(?m)^lost ", text)), 1, text)
+    assert re.search("(?m)^lost  %s: .*%s" % (station, sentence), text), text
+
+
+def small(edit=None, **more):
+    return Fleet(engines=2, show=False, threads=1, edit=edit, agent_conf="index: {max_bytes: 8 MiB}",
+                 **more)
+
+
+def case_arrives():
+    with small() as f:
+        arrives(f)
+        arrives(f, "--path", "/v1/completions", "--model", "m", "--header", "x-a: b", "--url",
+                "http://127.0.0.1:%d" % f.port)
+        is_lost(f, "filter", "did not ask the agent", "--path", "/health")
+        is_lost(f, "request", "does not take connections", "--url", "127.0.0.1:1")
+        is_lost(f, "HAProxy", "no answer from its stats socket", "--live", "/nowhere.sock")
+        f.end("agent")
+        wait_for("the agent's end", 10, lambda: f.up_servers("spoe_agent") == 0)
+        is_lost(f, "agent", "holds each server of spoe_agent for down")
+
+
+def case_lost_at_the_server():
+    def edit(text):
+        return re.sub(r"(?m)^    use-server .*\n", "    use-server s1 if TRUE\n", text)
+    with small(edit) as f:
+        f.haproxy_command("set server pool/s1 weight 0")
+        is_lost(f, "server", "the agent chose s2 and HAProxy took s1")
+
+
+def case_lost_in_the_load():
+    with small(lambda t: re.sub(r"(?m)^ *http-request set-var-fmt\(txn.load\).*\n", "", t)) as f:
+        is_lost(f, "agent", r"\(noload\)")
+
+
+def case_lost_in_the_feed():
+    with small(lambda t: re.sub(r"server agent \S+", "server agent 127.0.0.1:1", t)) as f:
+        is_lost(f, "feed", "compare the server of ring kvroute-feed", "--wait", "1")
+
+
+def case_lost_in_the_log():
+    with small(lambda t: edited(t, "    log global\n", "")) as f:
+        is_lost(f, "log", "no JSON line", "--wait", "1")
+
+
+def case_another_backend():
+    def edit(text):
+        text = edited(text, "    default_backend pool\n", "    use_backend other if { "
+                      "path /v1/embeddings }\n    default_backend pool\n")
+        return edited(text, "\nbackend pool\n", "\nbackend other\n    http-request return status 200\n"
+                      "\nbackend pool\n")
+    with small(edit) as f:
+        is_lost(f, "filter", "went to other", "--path", "/v1/embeddings")
+
+
+CASES = [v for k, v in list(globals().items()) if k.startswith("case_")]
+
+if __name__ == "__main__":
+    sys.exit(cases.main(CASES, sys.argv[1:]))
