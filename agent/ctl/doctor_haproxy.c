@@ -114,7 +114,7 @@ static bool known(const struct doctor_haproxy *h, struct span name)
 /* Collect the names after "$" in a file. */
 static void take_names(struct doctor_haproxy *h, struct span text)
 {
-	const char *p = text.p, *end = text.p + text.n, *from;
+	const char *p = text.n > 0 ? text.p : "", *end = p + text.n, *from;
 
 	while (p < end && h->n_names < DOCTOR_PROBES && (p = memchr(p, '$', (size_t)(end - p))) != NULL) {
 		p++;

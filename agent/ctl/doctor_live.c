@@ -6,33 +6,18 @@
  *
  * The request is marked by its size, which is random: the log line with that "in" has its uid. Its
  * text is the agent's own, so nothing of a client is read or shown. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ctl/doctor.h"
+#include "agent/ctl/doctor_live.h"
 #include "agent/ctl/get.h"
 
-#define ANSWER_MAX	((size_t)32 << 20)
-#define BODY_LEAST	3000u
-#define BODY_RANGE	5000u
 #define HEAD_ROOM	96u	/* HAProxy counts the head in its own form */
 #define PAUSE_MS	100
-
-struct live {
-	struct doctor *d;
-	const struct doctor_args *a;
-	const char *metrics;
-	struct doctor_way way;
-	size_t n_sent;			/* bytes of the request */
-	char uid[128], be[128], srv[128], want[128], why[64], err[64];
-	double decisions, done, lines;	/* counters before the request */
-};
 
 __attribute__((format(printf, 2, 3)))
 static void passed(const char *station, const char *fmt, ...)
@@ -68,86 +53,6 @@ static bool next_try(const struct live *l, unsigned i)
 	return i <= l->a->wait_s * 1000 / PAUSE_MS;
 }
 
-/* ---- questions ----------------------------------------------------------------------------- */
-
-/* Append what the peer sends until it closes, and a NUL. */
-static int read_all(int fd, struct buf *to)
-{
-	char block[16384];
-	ssize_t n;
-
-	while ((n = recv(fd, block, sizeof(block), 0)) > 0 && to->n < ANSWER_MAX)
-		buf_add(to, block, (size_t)n);
-	buf_add(to, "", 1);
-	return n < 0 || to->failed ? -1 : 0;
-}
-
-/* Send a command to HAProxy's stats socket. Returns 0, or -1 with errno's text in <why>. */
-static int ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why)
-{
-	char address[512];
-	int fd, status = -1;
-
-	snprintf(address, sizeof(address), "%s%s", strchr(l->a->live, ':') != NULL ||
-	    strncmp(l->a->live, "unix@", 5) == 0 ? "" : "unix@", l->a->live);
-	if ((fd = ctl_connect(address, why)) < 0)
-		return -1;
-	if (send(fd, command, strlen(command), MSG_NOSIGNAL) == (ssize_t)strlen(command))
-		status = read_all(fd, to);
-	*why = strerror(errno);
-	close(fd);
-	return status;
-}
-
-static void take_page(void *arg, const char *p, size_t n)
-{
-	struct buf *to = arg;
-
-	if (to->n < ANSWER_MAX)
-		buf_add(to, p, n);
-}
-
-/* Get a page of the agent, and a NUL. */
-static int ask_agent(const struct live *l, const char *path, struct buf *to, const char **why)
-{
-	struct http_answer answer;
-
-	http_answer_init(&answer, take_page, to);
-	*why = "the answer is an error";
-	if (ctl_get(l->metrics, path, &answer, why) < 0 || answer.status != 200)
-		return -1;
-	buf_add(to, "", 1);
-	return to->failed ? -1 : 0;
-}
-
-/* Sum the rows of /metrics that begin with <name> and have <part>. */
-static double metric(const char *page, const char *name, const char *part)
-{
-	double sum = 0;
-
-	for (const char *p = page; (p = strstr(p, name)) != NULL; p++) {
-		size_t n = strcspn(p, "\n");
-		const char *blank = memrchr(p, ' ', n), *has = strstr(p, part);
-
-		if ((p == page || p[-1] == '\n') && blank != NULL && has != NULL && has < p + n)
-			sum += strtod(blank, NULL);
-	}
-	return sum;
-}
-
-static bool read_counters(const struct live *l, double *decisions, double *done, double *lines,
-			  const char **why)
-{
-	struct buf page = { 0 };
-	bool good = ask_agent(l, "/metrics", &page, why) == 0;
-
-	*decisions = good ? metric(page.p, "kvroute_decisions_total", "") : 0;
-	*done = good ? metric(page.p, "kvroute_facts_total", "kind=\"done\"") : 0;
-	*lines = good ? metric(page.p, "kvroute_feed_lines_total", "") : 0;
-	buf_free(&page);
-	return good;
-}
-
 /* ---- stations before the request ----------------------------------------------------------- */
 
 /* Find the rows of <backend>. Returns how many servers it has; <up>: how many are up. */
@@ -176,7 +81,7 @@ static int check_haproxy(struct live *l)
 	struct buf stat = { 0 };
 	const char *why = "";
 	unsigned up = 0, n = 0;
-	int status = ask_haproxy(l, "show stat\n", &stat, &why);
+	int status = live_ask_haproxy(l, "show stat\n", &stat, &why);
 
 	if (status == 0)
 		n = count_rows(stat.p, l->way.agent, &up);
@@ -198,7 +103,7 @@ static int check_agent(struct live *l)
 {
 	const char *why = "";
 
-	if (!read_counters(l, &l->decisions, &l->done, &l->lines, &why))
+	if (!live_counters(l, &l->decisions, &l->done, &l->lines, &why))
 		return lost("agent", "no answer from its metrics at %s (%s): start kvroute, or name its "
 		    "configuration with -f", l->metrics, why);
 	passed("agent", "it answers at %s", l->metrics);
@@ -206,65 +111,6 @@ static int check_agent(struct live *l)
 }
 
 /* ---- the request --------------------------------------------------------------------------- */
-
-/* Begin the body for the API of <path>; returns what ends it. */
-static const char *begin_body(const char *path, struct buf *to)
-{
-	static const struct {
-		const char *end, *begin, *close;
-	} apis[] = {
-		{ "/chat/completions", "\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]}" },
-		{ "/completions", "\"prompt\":\"", "\"}" },
-		{ "/responses", "\"input\":\"", "\"}" },
-		{ "/embeddings", "\"input\":\"", "\"}" },
-		{ "/generate", "\"text\":\"", "\"}" },
-		{ "GenerateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
-		{ "generateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
-	};
-	size_t i = 0, n = sizeof(apis) / sizeof(apis[0]);
-
-	while (i < n && strstr(path, apis[i].end) == NULL)
-		i++;
-	i = i < n ? i : 0;
-	buf_str(to, apis[i].begin);
-	return apis[i].close;
-}
-
-/* Write the request; its body has random size and text. */
-static void write_request(struct live *l, const char *url, struct buf *to)
-{
-	const char *path = l->a->path != NULL ? l->a->path : "/v1/chat/completions", *end;
-	unsigned short random[16] = { 0 };
-	struct buf body = { 0 };
-	char text[64];
-
-	if (getrandom(random, sizeof(random), 0) < 0)
-		random[0] = (unsigned short)getpid();
-	buf_str(&body, "{\"model\":\"");
-	buf_str(&body, l->a->model != NULL ? l->a->model : "kvroute-doctor");
-	buf_str(&body, "\",\"max_tokens\":1,");
-	end = begin_body(path, &body);
-	buf_str(&body, "kvroute doctor");
-	while (body.n < BODY_LEAST + random[0] % BODY_RANGE && !body.failed) {
-		snprintf(text, sizeof(text), " %04x", random[body.n / 5 % 16] ^ (unsigned)body.n);
-		buf_str(&body, text);
-	}
-	buf_str(&body, end);
-	buf_str(to, "POST ");
-	buf_str(to, path);
-	buf_str(to, " HTTP/1.1\r\nhost: ");
-	buf_str(to, strncmp(url, "unix@", 5) == 0 ? "localhost" : url);
-	buf_str(to, "\r\nconnection: close\r\ncontent-type: application/json\r\n");
-	for (unsigned i = 0; i < l->a->n_headers; i++) {
-		buf_str(to, l->a->headers[i]);
-		buf_str(to, "\r\n");
-	}
-	snprintf(text, sizeof(text), "content-length: %zu\r\n\r\n", body.n);
-	buf_str(to, text);
-	buf_add(to, body.p, body.n);
-	l->n_sent = to->n;
-	buf_free(&body);
-}
 
 static int send_request(struct live *l)
 {
@@ -280,10 +126,10 @@ static int send_request(struct live *l)
 	if ((fd = ctl_connect(url, &why)) < 0)
 		return lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
 		    "frontend with --url", url, why);
-	write_request(l, url, &request);
+	live_request(l, url, &request);
 	if (!request.failed &&
 	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
-		status = read_all(fd, &answer);
+		status = live_read(fd, &answer);
 	close(fd);
 	if (answer.n > 12 && strncmp(answer.p, "HTTP/1.", 7) == 0)
 		code = atoi(answer.p + 9);
@@ -363,7 +209,7 @@ static int await_line(struct live *l)
 	for (unsigned i = 0; !found && next_try(l, i); i++) {
 		struct buf events = { 0 };
 
-		found = ask_haproxy(l, command, &events, &why) == 0 && find_line(l, events.p);
+		found = live_ask_haproxy(l, command, &events, &why) == 0 && find_line(l, events.p);
 		buf_free(&events);
 	}
 	if (!found)
@@ -428,20 +274,20 @@ static int await_end(struct live *l)
 	    next_try(l, i); i++) {
 		struct buf page = { 0 };
 
-		if (ask_agent(l, path, &page, &why) == 0) {
+		if (live_ask_agent(l, path, &page, &why) == 0) {
 			known = strstr(page.p, "\"decision\":") != NULL;
 			take_field(page.p, page.n, "state", state, sizeof(state));
 		}
 		buf_free(&page);
 	}
 	if (!known)
-		return lost("agent", "the agent at %s does not know the decision: HAProxy asks another one, or -f "
-		    "names the wrong configuration", l->metrics);
+		return lost("agent", "the agent at %s does not know the decision: HAProxy asks another one, "
+		    "or -f names the wrong configuration", l->metrics);
 	if (strcmp(state, "closed") == 0 || strcmp(state, "done") == 0) {
 		passed("feed", "the agent learned how the request ended");
 		return 0;
 	}
-	read_counters(l, &decisions, &done, &lines, &why);
+	live_counters(l, &decisions, &done, &lines, &why);
 	return lost("feed", lines > l->lines ?
 	    "lines reach the agent, but not this one: compare the fields of log-format with haproxy-conf" :
 	    "no line reaches the agent: compare the server of ring %s with log_feed.tcp", l->way.ring);
@@ -454,7 +300,7 @@ static int await_counters(struct live *l)
 	const char *why = "";
 
 	for (unsigned i = 0; (decisions <= l->decisions || done <= l->done) && next_try(l, i); i++)
-		read_counters(l, &decisions, &done, &lines, &why);
+		live_counters(l, &decisions, &done, &lines, &why);
 	if (decisions <= l->decisions)
 		return lost("filter", "the agent was not asked: check the path and the conditions of "
 		    "send-spoe-group");

@@ -126,7 +126,7 @@ int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const cha
 
 static void print_said(const struct buf *said, const char *kind)
 {
-	const char *p = said->p, *end = p + said->n, *stop;
+	const char *p = said->n > 0 ? said->p : "", *end = p + said->n, *stop;
 
 	for (; p < end; p = stop + 1) {
 		if ((stop = memchr(p, '\n', (size_t)(end - p))) == NULL)

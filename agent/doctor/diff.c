@@ -125,7 +125,7 @@ bool dr_diff_file(struct doctor *d, struct buf *to, const char *name, struct spa
 
 void dr_diff_whole(struct buf *to, const char *name, struct span text, bool create)
 {
-	const char *p = text.p, *end = text.p + text.n, *stop;
+	const char *p = text.n > 0 ? text.p : "", *end = p + text.n, *stop;
 	unsigned n = 0;
 	char head[64];
 

@@ -34,7 +34,7 @@ static struct span first_word(struct span text)
 
 int dr_raw_read(struct span text, dr_raws *to)
 {
-	const char *p = text.p, *end = text.p + text.n, *stop;
+	const char *p = text.n > 0 ? text.p : "", *end = p + text.n, *stop;
 	unsigned depth = 0;
 
 	for (; p < end; p = stop + 1) {

@@ -108,7 +108,7 @@ void dr_read_lines(struct doctor *d, const char *path, struct span text, dr_put 
 {
 	struct lines_reader r = { .d = d, .path = path };
 	struct dr_line l = { .file = path };
-	const char *p = text.p, *end = text.p + text.n, *stop;
+	const char *p = text.n > 0 ? text.p : "", *end = p + text.n, *stop;
 
 	for (; p < end && d->lines < DR_LINES && !d->mem.nomem; p = stop + 1, d->lines++) {
 		if ((stop = memchr(p, '\n', (size_t)(end - p))) == NULL)

@@ -65,7 +65,7 @@ static bool add_map(struct route_finder *r, const char *path)
 
 	if (o->open == NULL || o->open(o->arg, path, &text, &why) < 0)
 		return false;
-	for (p = text.p, end = p + text.n; p < end; p = stop + 1) {
+	for (p = text.n > 0 ? text.p : "", end = p + text.n; p < end; p = stop + 1) {
 		if (++lines > MAP_LINES)
 			return false;
 		if ((stop = memchr(p, '\n', (size_t)(end - p))) == NULL)

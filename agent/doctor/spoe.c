@@ -112,7 +112,7 @@ const char *dr_spoe_arg(const struct spoe_part *m, const char *name, const struc
 
 const struct dr_line *dr_part_line(const struct spoe_part *p, const char *w0, const char *w1)
 {
-	for (size_t i = p->lines.n; i-- > 0;) {
+	for (size_t i = p != NULL ? p->lines.n : 0; i-- > 0;) {
 		const struct dr_line *l = &p->lines.p[i];
 
 		if (dr_is(l->w[0], w0) && (w1 == NULL || (l->n > 1 && dr_is(l->w[1], w1))))

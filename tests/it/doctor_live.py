@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""doctor_live.py [-k WORD] - kvroutectl doctor --live: one request through a running HAProxy, and the
-station at which it gets lost.
+"""doctor_live.py [-k WORD] - kvroutectl doctor --live: one request through a running HAProxy, and
+the station at which it gets lost.
 
 HAPROXY names the binary. The last line is "N passed, N failed".
 """
@@ -14,6 +14,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
 from fleet import BUILD, Fleet, edited, wait_for  # noqa: E402
+
+
+CONF = "index: {max_bytes: 8 MiB}"
 
 
 def live(f, *more):
@@ -38,8 +41,7 @@ def is_lost(f, station, sentence, *more):
 
 
 def small(edit=None, **more):
-    return Fleet(engines=2, show=False, threads=1, edit=edit, agent_conf="index: {max_bytes: 8 MiB}",
-                 **more)
+    return Fleet(engines=2, show=False, threads=1, edit=edit, agent_conf=CONF, **more)
 
 
 def case_arrives():
@@ -82,8 +84,8 @@ def case_another_backend():
     def edit(text):
         text = edited(text, "    default_backend pool\n", "    use_backend other if { "
                       "path /v1/embeddings }\n    default_backend pool\n")
-        return edited(text, "\nbackend pool\n", "\nbackend other\n    http-request return status 200\n"
-                      "\nbackend pool\n")
+        return edited(text, "\nbackend pool\n", "\nbackend other\n    http-request return status "
+                      "200\n\nbackend pool\n")
     with small(edit) as f:
         is_lost(f, "filter", "went to other", "--path", "/v1/embeddings")
 

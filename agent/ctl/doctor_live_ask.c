@@ -1,0 +1,155 @@
+/* doctor_live_ask.c - questions to HAProxy's stats socket and to the agent, and the request. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/ctl/doctor_live.h"
+#include "agent/ctl/get.h"
+
+#define ANSWER_MAX	((size_t)32 << 20)
+#define BODY_LEAST	3000u
+#define BODY_RANGE	5000u
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+/* Append what the peer sends until it closes, and a NUL. */
+int live_read(int fd, struct buf *to)
+{
+	char block[16384];
+	ssize_t n;
+
+	while ((n = recv(fd, block, sizeof(block), 0)) > 0 && to->n < ANSWER_MAX)
+		buf_add(to, block, (size_t)n);
+	buf_add(to, "", 1);
+	return n < 0 || to->failed ? -1 : 0;
+}
+
+/* Send a command to HAProxy's stats socket. Returns 0, or -1 with errno's text in <why>. */
+int live_ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why)
+{
+	char address[512];
+	int fd, status = -1;
+
+	snprintf(address, sizeof(address), "%s%s", strchr(l->a->live, ':') != NULL ||
+	    strncmp(l->a->live, "unix@", 5) == 0 ? "" : "unix@", l->a->live);
+	if ((fd = ctl_connect(address, why)) < 0)
+		return -1;
+	if (send(fd, command, strlen(command), MSG_NOSIGNAL) == (ssize_t)strlen(command))
+		status = live_read(fd, to);
+	*why = strerror(errno);
+	close(fd);
+	return status;
+}
+
+static void take_page(void *arg, const char *p, size_t n)
+{
+	struct buf *to = arg;
+
+	if (to->n < ANSWER_MAX)
+		buf_add(to, p, n);
+}
+
+/* Get a page of the agent, and a NUL. */
+int live_ask_agent(const struct live *l, const char *path, struct buf *to, const char **why)
+{
+	struct http_answer answer;
+
+	http_answer_init(&answer, take_page, to);
+	*why = "the answer is an error";
+	if (ctl_get(l->metrics, path, &answer, why) < 0 || answer.status != 200)
+		return -1;
+	buf_add(to, "", 1);
+	return to->failed ? -1 : 0;
+}
+
+/* Sum the rows of /metrics that begin with <name> and have <part>. */
+static double metric(const char *page, const char *name, const char *part)
+{
+	double sum = 0;
+
+	for (const char *p = page; (p = strstr(p, name)) != NULL; p++) {
+		size_t n = strcspn(p, "\n");
+		const char *blank = memrchr(p, ' ', n), *has = strstr(p, part);
+
+		if ((p == page || p[-1] == '\n') && blank != NULL && has != NULL && has < p + n)
+			sum += strtod(blank, NULL);
+	}
+	return sum;
+}
+
+bool live_counters(const struct live *l, double *decisions, double *done, double *lines,
+		   const char **why)
+{
+	struct buf page = { 0 };
+	bool good = live_ask_agent(l, "/metrics", &page, why) == 0;
+
+	*decisions = good ? metric(page.p, "kvroute_decisions_total", "") : 0;
+	*done = good ? metric(page.p, "kvroute_facts_total", "kind=\"done\"") : 0;
+	*lines = good ? metric(page.p, "kvroute_feed_lines_total", "") : 0;
+	buf_free(&page);
+	return good;
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+/* Begin the body for the API of <path>; returns what ends it. */
+static const char *begin_body(const char *path, struct buf *to)
+{
+	static const struct {
+		const char *end, *begin, *close;
+	} apis[] = {
+		{ "/chat/completions", "\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]}" },
+		{ "/completions", "\"prompt\":\"", "\"}" },
+		{ "/responses", "\"input\":\"", "\"}" },
+		{ "/embeddings", "\"input\":\"", "\"}" },
+		{ "/generate", "\"text\":\"", "\"}" },
+		{ "GenerateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
+		{ "generateContent", "\"contents\":[{\"parts\":[{\"text\":\"", "\"}]}]}" },
+	};
+	size_t i = 0, n = sizeof(apis) / sizeof(apis[0]);
+
+	while (i < n && strstr(path, apis[i].end) == NULL)
+		i++;
+	i = i < n ? i : 0;
+	buf_str(to, apis[i].begin);
+	return apis[i].close;
+}
+
+/* Write the request; its body has random size and text. */
+void live_request(struct live *l, const char *url, struct buf *to)
+{
+	const char *path = l->a->path != NULL ? l->a->path : "/v1/chat/completions", *end;
+	unsigned short random[16] = { 0 };
+	struct buf body = { 0 };
+	char text[64];
+
+	if (getrandom(random, sizeof(random), 0) < 0)
+		random[0] = (unsigned short)getpid();
+	buf_str(&body, "{\"model\":\"");
+	buf_str(&body, l->a->model != NULL ? l->a->model : "kvroute-doctor");
+	buf_str(&body, "\",\"max_tokens\":1,");
+	end = begin_body(path, &body);
+	buf_str(&body, "kvroute doctor");
+	while (body.n < BODY_LEAST + random[0] % BODY_RANGE && !body.failed) {
+		snprintf(text, sizeof(text), " %04x", random[body.n / 5 % 16] ^ (unsigned)body.n);
+		buf_str(&body, text);
+	}
+	buf_str(&body, end);
+	buf_str(to, "POST ");
+	buf_str(to, path);
+	buf_str(to, " HTTP/1.1\r\nhost: ");
+	buf_str(to, strncmp(url, "unix@", 5) == 0 ? "localhost" : url);
+	buf_str(to, "\r\nconnection: close\r\ncontent-type: application/json\r\n");
+	for (unsigned i = 0; i < l->a->n_headers; i++) {
+		buf_str(to, l->a->headers[i]);
+		buf_str(to, "\r\n");
+	}
+	snprintf(text, sizeof(text), "content-length: %zu\r\n\r\n", body.n);
+	buf_str(to, text);
+	buf_add(to, body.p, body.n);
+	l->n_sent = to->n;
+	buf_free(&body);
+}
