@@ -15,6 +15,7 @@
 
 #include "agent/ctl/doctor_live.h"
 #include "agent/ctl/get.h"
+#include "agent/route/problems.h"
 
 #define HEAD_ROOM	96u	/* HAProxy counts the head in its own form */
 #define PAUSE_MS	100
@@ -220,29 +221,18 @@ static int await_line(struct live *l)
 	return 0;
 }
 
-static const char *remedy_of(const char *err)
-{
-	switch (atoi(err)) {
-	case 1:
-		return "no answer within timeout processing: look at the agent's log, and at spop.max_frame_size";
-	case 3:
-		return "the message does not fit a frame: lower N in bytes(0,N) or raise tune.bufsize";
-	case 256: case 257: case 258: case 259:
-		return "the connection to the agent broke: look at the agent's log";
-	default:
-		return "kvroute(8), ERRORS OF HAPROXY, says what it means";
-	}
-}
-
 static int judge_line(struct live *l)
 {
 	bool none = l->why[0] == '\0' || strcmp(l->why, "-") == 0;
+	unsigned code = haproxy_error_index(atoi(l->err));
+	const struct haproxy_error *e = code < HAPROXY_ERRORS ? &haproxy_errors[code] : NULL;
 
 	if (!doctor_is_pool(l->d, l->be))
 		return lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
 		    "(--path) or with a header (--header) that leads to a pool", l->be);
 	if (none && l->err[0] != '\0' && strcmp(l->err, "-") != 0)
-		return lost("filter", "HAProxy's error %s: %s", l->err, remedy_of(l->err));
+		return lost("filter", "HAProxy's error %s, %s: %s", l->err, e != NULL ? e->cause : "unknown",
+		    e != NULL ? e->remedy : "look into the logs of HAProxy and of the agent");
 	if (none)
 		return lost("filter", "HAProxy did not ask the agent: check that the path is one of "
 		    "api-paths.lst and the conditions of send-spoe-group in %s", l->be);

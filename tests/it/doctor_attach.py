@@ -444,6 +444,11 @@ def attach_and_detach(version):
                                   version)
         out = "\n".join(line for line in out.splitlines() if " timeout] " not in line)
         cases.equal((out, err), ("", ""), "doctor")
+        status, out, err = doctor("/", "-c", f.cfg_path, "-f",
+                                  os.path.join(f.folder, "kvroute.yaml"), "--live", f.stats_path,
+                                  "--header", "authorization: Bearer x", "--wait", "900")
+        cases.equal(re.findall("(?m)^(ok|lost|note)  ", out), ["ok"] * 7, out + err)
+        asked = f.total("kvroute_decisions_total")
         f.patched("--remove")
         f.reload()
         with open(f.cfg_path, "rb") as g:
