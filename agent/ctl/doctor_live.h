@@ -17,8 +17,8 @@ struct live {
 /* Append what the peer sends until it closes, and a NUL. Returns 0, or -1. */
 int live_read(int fd, struct buf *to);
 
-/* Send a command to HAProxy's stats socket, and read as live_read(). Returns 0, or -1 with a sentence
- * in <why>. */
+/* Send a command to HAProxy's stats socket, and read as live_read(). Returns 0, or -1 with a
+ * sentence in <why>. */
 int live_ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why);
 
 /* Get a page of the agent, and a NUL. Returns 0, or -1 with a sentence in <why>. */

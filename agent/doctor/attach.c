@@ -134,6 +134,8 @@ static void check_lines(struct dr_plan *p)
 		if (f->severity == DOCTOR_UNREADABLE)
 			dr_refuse(p, &at, "%s: correct the line first", f->subject);
 	}
+	if (p->refused)
+		return;
 	for (unsigned i = 0; i < p->raws.n; i++) {
 		struct span text = d->files.p[i].text;
 
@@ -172,8 +174,13 @@ int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	size_t before = diff->n;
 
 	if (read_all(&p)) {
-		check_names(&p);
 		check_lines(&p);
+		if (!p.refused && d->attached.n > 0)
+			dr_refuse(&p, &d->attached.p[0].filter, "kvroute is attached by this line already, by hand: "
+			    "\"kvroutectl doctor\" says what is wrong with it; to let --write do it, remove its lines "
+			    "first");
+		if (!p.refused)
+			check_names(&p);
 		if (!p.refused)
 			dr_plan_choose(&p);
 		if (!p.refused)

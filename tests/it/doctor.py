@@ -420,6 +420,30 @@ def binary():
     result(status == 0, "--haproxy: none", out)
 
 
+def leads():
+    """A frontend that leads elsewhere by a map is not judged; one that may lead anywhere is."""
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    with open(TMP + "/hosts.map", "w") as to:
+        to.write("# host backend\na.example other\n\n b.example  other\n")
+    for rule, found in (
+            ("use_backend %%[req.hdr(host),map(%s/hosts.map)]" % TMP, False),
+            ("use_backend %%[req.hdr(host),lower,map_dom(%s/hosts.map,pool)]" % TMP, True),
+            ("use_backend %[str(other)]", False),
+            ("use_backend %[str(pool)]", True),
+            ("http-request set-var(txn.to) req.hdr(host),map(%s/hosts.map)\n    use_backend "
+             "%%[var(txn.to)]" % TMP, False),
+            ("http-request set-var(txn.to) req.hdr(x-to)\n    use_backend %[var(txn.to)]", True),
+            ("use_backend %[req.hdr(x-to)]", True),
+            ("use_backend %%[req.hdr(host),map(%s/absent.map)]" % TMP, True)):
+        with open(TMP + "/leads.cfg", "w") as to:
+            to.write(text.replace("\nfrontend llm", "\nfrontend second\n    bind :8081\n    %s\n\n"
+                                  "backend other\n    server o 127.0.0.1:8009\n\nfrontend llm"
+                                  % rule))
+        status, out = doctor(TMP + "/leads.cfg")
+        result(("uid_missing" in out) == found and status == found, "leads: " + rule, out)
+
+
 def given():
     """With the agent's configuration its addresses, sizes and sources count."""
     with open(TMP + "/agent.yaml", "w") as f:
@@ -456,6 +480,7 @@ def main():
             given()
             bounded()
             variables()
+            leads()
             binary()
             without_engine()
         broken(word)

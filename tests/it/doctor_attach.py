@@ -278,6 +278,19 @@ def case_refused():
             cases.equal(s.texts(), before, name)
 
 
+def case_refused_by_hand():
+    """A configuration that was attached by hand, as those of haproxy-conf/."""
+    with Site(["two-pools.cfg"]) as s:
+        for name in ("haproxy.cfg", "kvroute.spoe"):
+            with open(os.path.join(TOP, "haproxy-conf", name)) as f, \
+                    open(os.path.join(s.folder, name), "w") as to:
+                to.write(f.read().replace("/etc/haproxy/kvroute/kvroute.spoe", "kvroute.spoe"))
+        status, out, err = s.diff("--write", args=["-c", "haproxy.cfg"])
+        assert status == 1 and out == "" and "attached by this line already" in err, err
+        status, out, err = s.diff("--remove", args=["-c", "haproxy.cfg"])
+        assert status == 1 and out == "" and "no line ends with" in err, err
+
+
 def case_refused_otherwise():
     with Site(["two-pools.cfg"]) as s:
         status, out, err = s.diff("--remove")
@@ -398,6 +411,11 @@ class Running(fleet.Fleet):
             return workers(self) and not workers(self) & old
         wait_for("a new worker instead of the old one", 30, replaced)
 
+    def wait_ended(self):
+        """A request counts as open at its server until its log line has come."""
+        wait_for("lines of the log feed", 10, lambda: self.total(
+            "kvroute_facts_total", 'kind="done"') >= self.total("kvroute_decisions_total"))
+
     def total(self, name, part=""):
         return sum(v for k, v in self.metrics().items() if k.startswith(name) and part in k)
 
@@ -430,15 +448,15 @@ def attach_and_detach(version):
         wait_for("the checks of the engines", 10,
                  lambda: f.up_servers("chat") == 2 and f.up_servers("code") == 2)
         for model in ("chat", "code"):
-            engines = {f.ask(model + prompt, model) for _ in range(4)}
-            cases.equal(len(engines), 1, "engines of one prompt to " + model)
+            engines = set()
             for _ in range(4):
+                engines.add(f.ask(model + prompt, model))
                 f.own_log(model)
+                f.wait_ended()
+            cases.equal(len(engines), 1, "engines of one prompt to " + model)
         asked = f.total("kvroute_decisions_total")
         assert asked >= 8, asked
         assert f.total("kvroute_decisions_total", 'why="cached"') >= 6, f.metrics()
-        wait_for("lines of the log feed", 10,
-                 lambda: f.total("kvroute_facts_total", 'kind="done"') >= asked)
         status, out, err = doctor("/", "-c", f.cfg_path, "-f",
                                   os.path.join(f.folder, "kvroute.yaml"), "--haproxy-version",
                                   version)

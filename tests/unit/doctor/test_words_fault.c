@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "agent/doctor/attach.h"
 #include "agent/doctor/doctor_in.h"
 #include "tests/unit/fault.h"
 
@@ -106,11 +107,60 @@ static void test_no_memory(void **state)
 	assert_true(k > 1);
 }
 
+static int open_none(void *arg, const char *path, struct span *text, const char **why)
+{
+	*why = "no such file";
+	return -1;
+}
+
+/* Returns 0 with a diff, -1 without memory. */
+static int attach(bool detach)
+{
+	static const char cfg[] = "defaults\n mode http\nfrontend f\n use_backend %[str(b)]\nbackend b\n"
+	    " timeout server 1h\n server s1 127.0.0.1:1\n", marked[] = "global # kvroute\nglobal\n";
+	static const struct doctor_attach o = { .spoe = "/k.spoe", .root = "" };
+	struct buf diff = { 0 }, said = { 0 };
+	struct doctor_opts opts;
+	struct doctor *d;
+	int status = -1;
+
+	doctor_defaults(&opts);
+	opts.open = open_none;
+	if ((d = doctor_new(&opts)) != NULL) {
+		doctor_file(d, "/h.cfg", span_str(detach ? marked : cfg));
+		if (doctor_check(d) == 0)
+			status = detach ? doctor_detach(d, &o, &diff, &said) :
+			    doctor_attach(d, &o, &diff, &said);
+	}
+	doctor_free(d);
+	assert_true(status < 0 ? diff.n == 0 : diff.n > 50);
+	buf_free(&diff);
+	buf_free(&said);
+	return status;
+}
+
+static void test_attach_no_memory(void **state)
+{
+	for (int detach = 0; detach < 2; detach++) {
+		int status = -1;
+		unsigned long k;
+
+		for (k = 1; status < 0; k++) {
+			fault_begin(k);
+			status = attach(detach);
+			if (!fault_end())
+				break;
+		}
+		assert_int_equal(status, 0);
+		assert_true(k > 3);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words), cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_no_memory), cmocka_unit_test(test_attach_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
