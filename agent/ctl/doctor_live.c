@@ -227,6 +227,9 @@ static int judge_line(struct live *l)
 	unsigned code = haproxy_error_index(atoi(l->err));
 	const struct haproxy_error *e = code < HAPROXY_ERRORS ? &haproxy_errors[code] : NULL;
 
+	if (!doctor_is_pool(l->d, l->be) && strcmp(l->be, l->way.frontend) == 0)
+		return lost("filter", "a rule of frontend %s answered before a backend was chosen: add what the "
+		    "rule wants with --header", l->be);
 	if (!doctor_is_pool(l->d, l->be))
 		return lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
 		    "(--path) or with a header (--header) that leads to a pool", l->be);

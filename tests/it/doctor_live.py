@@ -80,6 +80,15 @@ def case_lost_in_the_log():
         is_lost(f, "log", "no JSON line", "--wait", "1")
 
 
+def case_denied():
+    def edit(text):
+        return edited(text, "    default_backend pool\n", "    http-request deny deny_status 401 if "
+                      "!{ req.hdr(x-key) -m found }\n    default_backend pool\n")
+    with small(edit) as f:
+        is_lost(f, "filter", "a rule of frontend llm answered")
+        arrives(f, "--header", "x-key: 1")
+
+
 def case_another_backend():
     def edit(text):
         text = edited(text, "    default_backend pool\n", "    use_backend other if { "
