@@ -82,8 +82,8 @@ def case_lost_in_the_log():
 
 def case_denied():
     def edit(text):
-        return edited(text, "    default_backend pool\n", "    http-request deny deny_status 401 if "
-                      "!{ req.hdr(x-key) -m found }\n    default_backend pool\n")
+        rule = "    http-request deny deny_status 401 if !{ req.hdr(x-key) -m found }\n"
+        return edited(text, "    default_backend pool\n", rule + "    default_backend pool\n")
     with small(edit) as f:
         is_lost(f, "filter", "a rule of frontend llm answered")
         arrives(f, "--header", "x-key: 1")
