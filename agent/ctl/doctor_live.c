@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 
 #define HEAD_ROOM	96u	/* HAProxy counts the head in its own form */
 #define PAUSE_MS	100
+#define ANSWER_S	60	/* and --wait */
 
 __attribute__((format(printf, 2, 3)))
 static void passed(const char *station, const char *fmt, ...)
@@ -116,6 +118,7 @@ static int check_agent(struct live *l)
 static int send_request(struct live *l)
 {
 	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "";
+	struct timeval limit = { .tv_sec = ANSWER_S + l->a->wait_s };
 	struct buf request = { 0 }, answer = { 0 };
 	int fd, status = -1, code = 0;
 
@@ -127,6 +130,7 @@ static int send_request(struct live *l)
 	if ((fd = ctl_connect(url, &why)) < 0)
 		return lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
 		    "frontend with --url", url, why);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	live_request(l, url, &request);
 	if (!request.failed &&
 	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
@@ -137,8 +141,8 @@ static int send_request(struct live *l)
 	buf_free(&request);
 	buf_free(&answer);
 	if (code == 0)
-		return lost("request", "no answer from %s within 10 s (%s)", url, status < 0 ? "timeout" :
-		    "closed");
+		return lost("request", "%s %s: look at HAProxy's log and at the engines", url, status < 0 ?
+		    "did not answer in time" : "closed the connection without an answer");
 	if (code == 401 || code == 403 || code == 429)
 		printf("note  request: the answer is %d: if a rule of the frontend wants a key, add it with "
 		    "--header \"authorization: Bearer KEY\"\n", code);

@@ -51,6 +51,12 @@ int64_t dr_size(const char *s)
 	return u == NULL || s[1] != '\0' || v > INT64_MAX >> 31 ? -1 : v << 10 * (u - units + 1);
 }
 
+/* 2.6 and 3.0 ignore a unit, so that "256k" makes buffers of 256 bytes; 3.2 takes it. */
+static int64_t bufsize_of(const struct doctor *d, const char *s)
+{
+	return d->o.version < DOCTOR_VERSION(3, 2, 0) ? digits(&s) : dr_size(s);
+}
+
 int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
 {
 	int64_t size = BUFSIZE, v;
@@ -65,7 +71,7 @@ int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
 			*at = &s->at;
 		for (size_t k = 0; k < s->lines.n; k++) {
 			if (dr_is(s->lines.p[k].w[0], "tune.bufsize") &&
-			    (v = dr_size(s->lines.p[k].w[1])) > 0) {
+			    (v = bufsize_of(d, s->lines.p[k].w[1])) > 0) {
 				*at = &s->lines.p[k];
 				size = v;
 			}

@@ -142,6 +142,11 @@ CASES = {
         "3.2"),
     "no argument load": ("load_missing", None, swap("load=var(txn.load) ", ""), "3.2"),
     "bufsize by default": ("spoe_too_big", drop("tune.bufsize"), None, "3.2"),
+    "a unit that HAProxy 3.0 ignores": (
+        "spoe_too_big",
+        swap("tune.bufsize 262144", "tune.bufsize 256k"),
+        None,
+        "3.0"),
     "no bound of the body": ("spoe_too_big", None, swap(",bytes(0,256000)", ""), "3.2"),
     "small bound of the body": ("body_bound", None, swap("256000", "8000"), "3.2"),
     "small buffer": (
@@ -368,6 +373,9 @@ def without_engine():
         to.write(f.read().replace("filter spoe engine kvroute", "filter spoe")
                  .replace("/kvroute.spoe", "/plain.spoe"))
     status, text = doctor(TMP + "/plain.cfg")
+    with open(TMP + "/haproxy.cfg") as f, open(TMP + "/unit.cfg", "w") as to:
+        to.write(f.read().replace("tune.bufsize 262144", "tune.bufsize 256k"))
+    result(doctor(TMP + "/unit.cfg")[0] == 0, "tune.bufsize with a unit, HAProxy 3.2")
     result(status == 0, "a filter without engine", text)
 
 
