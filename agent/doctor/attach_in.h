@@ -18,15 +18,16 @@ typedef VEC(struct dr_raw) dr_raws;
 /* Split <text>, whose last line may lack its "\n". Returns 0, or -1 without memory. */
 int dr_raw_read(struct span text, dr_raws *to);
 
-/* The place of <s> in its file: lines <first> to <last>, counted from 1; first > last: none. */
+/* The place of a section in its file: lines <first> to <last> after its opening line, counted from
+ * 1; first > last: none. */
 struct dr_extent {
 	unsigned first, last, depth;
 };
 
 struct dr_extent dr_extent_of(const dr_raws *raws, const struct dr_line *opening);
 
-/* Return the number of the line after which rules of <s> belong: after its last request rule that
- * is in no .if, or after the .if around it; before its first line that selects. */
+/* Return the number of the line after which rules of a section belong: its last request rule, or the
+ * .endif around that; else the line before its first one that selects a backend or server. */
 unsigned dr_rules_end(const dr_raws *raws, struct dr_extent e);
 /* Return the number of the last line of the section that has words. */
 unsigned dr_section_end(const dr_raws *raws, struct dr_extent e);

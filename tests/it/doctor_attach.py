@@ -477,6 +477,54 @@ def attach_and_detach(version):
         cases.equal(f.total("kvroute_decisions_total"), asked, "decisions after --remove")
 
 
+class RunningFiles(Running):
+    """The directory of files in operation: a listen section, no log of its own."""
+
+    def start_haproxy(self):
+        self.cfg_path = os.path.join(self.folder, "files")
+        os.mkdir(self.cfg_path)
+        for path in glob.glob(os.path.join(DATA, "files", "*")):
+            with open(path) as f:
+                text = filled(self.put_servers(f.read()), self.folder, {
+                    "@PORT@": str(self.port), "@SOCKET@": self.stats_path})
+            self.write(os.path.join("files", os.path.basename(path)), text)
+        self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
+        self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
+                        and self.up_servers("gateway") == 2)
+
+    def texts(self):
+        out = {}
+        for path in glob.glob(self.cfg_path + "/*"):
+            with open(path, "rb") as f:
+                out[path] = f.read()
+        return out
+
+
+def case_running_directory_3_0():
+    with RunningFiles("3.0") as f:
+        before = f.texts()
+        f.patched("--write")
+        spoe = os.path.join(f.cfg_path, "kvroute.spoe")
+        with open(spoe) as g:
+            text = patient(g.read())
+        with open(spoe, "w") as g:
+            g.write(text)
+        with open(os.path.join(f.cfg_path, "40-rest.cfg"), "a") as g:
+            g.write("    timeout check 60s%s\n" % MARK)
+        f.reload()
+        wait_for("the check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
+        engines = set()
+        for _ in range(4):
+            engines.add(f.ask("a prompt of several pages " * 300, "x"))
+            f.wait_ended()
+        cases.equal(len(engines), 1, "engines of one prompt")
+        assert f.total("kvroute_decisions_total", 'why="cached"') >= 3, f.metrics()
+        f.patched("--remove")
+        cases.equal(f.texts(), before, "the files")
+        f.reload()
+        f.ask("a prompt", "x")
+
+
 def case_running_2_6():
     attach_and_detach("2.6")
 
