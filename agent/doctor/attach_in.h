@@ -26,8 +26,8 @@ struct dr_extent {
 
 struct dr_extent dr_extent_of(const dr_raws *raws, const struct dr_line *opening);
 
-/* Return the number of the line after which rules of a section belong: its last request rule, or the
- * .endif around that; else the line before its first one that selects a backend or server. */
+/* Return the number of the line after which rules of a section belong: its last request rule, or
+ * the .endif around that; else the line before its first one that selects a backend or server. */
 unsigned dr_rules_end(const dr_raws *raws, struct dr_extent e);
 /* Return the number of the last line of the section that has words. */
 unsigned dr_section_end(const dr_raws *raws, struct dr_extent e);

@@ -295,7 +295,8 @@ int doctor_check(struct doctor *d)
 {
 	find_attached(d);
 	if (d->attached.n == 0 && has_http(d))
-		dr_say(d, DR_NOT_ATTACHED, NULL, "", "add the lines of haproxy-conf/README.md");
+		dr_say(d, DR_NOT_ATTACHED, NULL, "", "run \"kvroutectl doctor --write\", or add the "
+		    "lines of haproxy-conf/README.md");
 	for (size_t i = 0; i < d->attached.n; i++) {
 		const struct dr_attached *a = &d->attached.p[i];
 

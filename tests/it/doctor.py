@@ -2,7 +2,7 @@
 """doctor.py [-k WORD] - kvroutectl doctor on every shipped file, which must be clean for HAProxy
 2.6, 3.0 and 3.2, and on configurations with one mistake each, which must be named.
 
-Starts neither HAProxy nor the agent. The last line is "N passed, N failed".
+Starts no agent, and HAProxy's program only to be asked. The last line is "N passed, N failed".
 """
 import glob
 import os
