@@ -40,10 +40,6 @@ for path in $(sed -n 's/^.*{ API_[A-Z]*, { "\([^"]*\)".*/\1/p' agent/prompt/api.
 		sed 's,^/v1beta/models/$,:generateContent :streamGenerateContent,' | grep -q -- "$path"
 	result $? "haproxy-conf/api-paths.lst has the path $path"
 done
-for option in $(./kvroutectl doctor --help | grep -oE -- '--[a-z-]+' | sort -u); do
-	grep -q "^\.\(It\|Op\) Fl Fl ${option#--}\b\|^\.Fl Fl ${option#--}\b" doc/kvroutectl.8
-	result $? "doc/kvroutectl.8 describes $option of doctor"
-done
 for file in README.md CONTRIBUTING.md haproxy-conf/README.md; do
 	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
 		[ -e "$(dirname "$file")/$name" ]
