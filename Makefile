@@ -343,6 +343,10 @@ bench-attack: all tools
 # a prefix that many requests share
 bench-crowd: all
 	@python3 tests/bench/crowd.py
+# the sweeps of doc/tuning.md; with --write into it: tests/bench/tuning.py
+bench-tuning: all
+	@python3 tests/bench/tuning.py
+.PHONY: bench-tuning
 # sessions of coding agents: all rules, and bodies cut to HAProxy's buffers; RULES, REQUESTS, SEEDS,
 # ENGINES: tests/bench/agentic.py
 bench-agentic: all

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import cases
 from cases import equal
@@ -192,6 +193,26 @@ def codes_of(page):
     return out
 
 
+def tuning():
+    """Its keys exist, its commands run, and its alerts are those of doc/monitoring."""
+    page = text_of("doc/tuning.md")
+    keys = set(re.findall(r'^\t\{ "([\w.]+)",', text_of("agent/conf/keys.c"), re.M))
+    named = set(re.findall(r"`([a-z]+\.[a-z_]+)[`:]", page)) - {"tune.bufsize"}
+    equal(named - keys, set(), "keys")
+    alerts = set(re.findall(r"- alert: (\w+)", text_of("doc/monitoring/alerts.yaml")))
+    equal(set(re.findall(r"`(Kvroute\w+)`", page)) - alerts, set(), "alerts")
+    known = set(re.findall(r"^METRIC\((\w+),", text_of("agent/loop/metric_list.h"), re.M))
+    equal(set(re.findall(r"`kvroute_(\w+)", page)) - known, set(), "metrics")
+    commands_of = re.findall(r"\| `((?:echo [^`]*; )?kvroutectl sim [^`]*)` \|", page)
+    equal(len(commands_of) > 30, True, "commands")
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands_of[::4]:
+            command = re.sub(r"--seeds \d+", "--seeds 1 --limit 40", command)
+            p = subprocess.run(command.replace("kvroutectl", os.path.join(TOP, "kvroutectl")),
+                               shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+            equal(p.returncode, 0, command + "\n" + p.stderr)
+
+
 def exit_codes():
     equal(codes_of("kvroute.8"), {"": {0, 1, 64}})
     equal(run("kvroute", "-t", "-f", "doc/kvroute.yaml"), 0)
@@ -217,4 +238,5 @@ def exit_codes():
 
 if __name__ == "__main__":
     sys.exit(cases.main([reasons, arguments, messages, variables, problems, pages, signals,
-                         options_of_kvroute, rules, commands, options, exit_codes], sys.argv))
+                         options_of_kvroute, rules, commands, options, tuning, exit_codes],
+                        sys.argv))
