@@ -102,7 +102,7 @@ ROWS = [
         Panel("Open requests", None, [
             ("{{pool}}/{{server}}", gauge("server_open_requests", "pool", "server"))]),
         Panel("Expected wait", None, [
-            ("{{pool}}/{{server}}", gauge("server_backlog_seconds", "pool", "server", how="max"))]),
+            ("{{pool}}/{{server}}", gauge("server_wait_seconds", "pool", "server", how="max"))]),
         Panel("Choices", "reqps", [
             ("{{pool}}/{{server}}", rate("server_picked_total", "pool", "server"))]),
         Panel("Choices by why", "reqps", [

@@ -405,6 +405,8 @@ METRIC(server_open_requests, GAUGE, "", "pool,server", STABLE,
 	"Requests open on the server, by the agent's ledger.")
 METRIC(server_backlog_seconds, GAUGE, "seconds", "pool,server", STABLE,
 	"Estimated prefill time of requests sent there and not answered yet.")
+METRIC(server_wait_seconds, GAUGE, "seconds", "pool,server", STABLE,
+	"Expected wait of a new request there, before it is computed; NaN: no facts tell.")
 METRIC(server_picked_total, COUNTER, "", "pool,server", STABLE,
 	"Decisions for the server.")
 METRIC(server_hit_tokens_total, COUNTER, "tokens", "pool,server", STABLE,

@@ -3,6 +3,11 @@
 
 #include "agent/loop/metrics_in.h"
 
+static double or_nan(double v)
+{
+	return v < 0 ? NAN : v;
+}
+
 static const struct metric_column server_columns[] = {
 	{ M_server_up },
 	{ M_server_weight },
@@ -22,6 +27,7 @@ static const struct metric_column server_columns[] = {
 	{ M_server_prefill_tokens_per_second },
 	{ M_server_capacity_tokens },
 	{ M_server_capacity_source },
+	{ M_server_wait_seconds },
 };
 
 static void add_server(void *arg, const struct route_server_view *s)
@@ -48,6 +54,7 @@ static void add_server(void *arg, const struct route_server_view *s)
 	v->v[15] = s->tokens_per_s;
 	v->v[16] = (double)s->capacity_tokens;
 	v->v[17] = s->capacity_source;
+	v->v[18] = or_nan(s->wait_s);
 }
 
 static const struct metric_column engine_columns[] = {
@@ -91,11 +98,6 @@ static void add_hits(void *arg, const struct route_server_view *s)
 		return;
 	v->v[0] = (double)s->engine_hit_tokens;
 	v->v[1] = (double)s->engine_asked_tokens;
-}
-
-static double or_nan(double v)
-{
-	return v < 0 ? NAN : v;
 }
 
 /* Only engines that have reported recently. */

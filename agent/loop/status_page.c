@@ -106,6 +106,14 @@ static void put_decisions(struct buf *t, const struct agent *a, const struct rou
 	put_count(t, "hurried", c.hurried);
 	put_count(t, "declined", s->why[WHY_OVERLOAD]);
 	buf_str(t, "}");
+	put_name(t, "overload");
+	buf_str(t, "{");
+	put_count(t, "connections_refused", socks.refused_full + socks.refused_memory);
+	put_count(t, "notifies_lost", c.lost);
+	put_count(t, "text_bounded", s->tokenize_bounded);
+	put_count(t, "claims_refused", s->index.refused);
+	put_count(t, "ledger_full", s->closed_by_room);
+	buf_str(t, "}");
 }
 
 static void put_index(struct buf *t, const struct route_stats *s)
@@ -213,6 +221,7 @@ static void put_server(struct list_of *l, const struct server_copy *c)
 	put_count(l->t, "queue", v->queue);
 	put_count(l->t, "open", v->open);
 	put_real(l->t, "backlog_s", v->backlog_s);
+	put_real(l->t, "wait_s", v->wait_s < 0 ? NAN : v->wait_s);
 	put_real(l->t, "tokens_per_s", v->tokens_per_s);
 	put_real(l->t, "penalty", v->penalty);
 	put_count(l->t, "picked", v->picked);

@@ -78,6 +78,7 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s /
 		    server_slowness(s, s->pool->step, now),
 		.backlog_s = s->unanswered_s,
+		.wait_s = wait_at(s, now),
 		.picked = s->picked,
 		.picked_why = s->picked_why,
 		.told_hits = s->hits.told,

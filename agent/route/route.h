@@ -367,6 +367,7 @@ struct route_server_view {
 	bool up;
 	uint32_t weight, conn, queue, open;	/* as in the last load string; our own open requests */
 	double backlog_s;
+	double wait_s;			/* expected of a new request until it is computed; -1: unknown */
 	double tokens_per_s;		/* its prefill rate, learned or configured */
 	double penalty;			/* requests; see penalty.h */
 	uint64_t picked, hit_tokens, failures;

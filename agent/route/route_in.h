@@ -271,6 +271,10 @@ uint64_t adapter_hash(const struct route *r, struct span name);
 
 #define LOAD_HOLDS_MS	3000	/* a load told in passing; an idle engine tells none */
 
+/* wait.c: return the seconds that a new request would wait at <s> before its own work; -1: facts do
+ * not tell. */
+double wait_at(const struct server *s, msec now);
+
 /* times.c: the first token of <e> came after <took>; a request of this agent ended after <took>. */
 void times_first(const struct ledger_entry *e, msec took);
 void times_end(struct pool *p, uint64_t uid, msec took);

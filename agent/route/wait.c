@@ -25,6 +25,19 @@ void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s, j->rq.now);
 }
 
+double wait_at(const struct server *s, msec now)
+{
+	const struct pool *p = s->pool;
+	double since = (double)(now - (p->step == STEP_FIRST ? s->rate.since : s->fluid_at)) / 1000;
+	double waits = p->step == STEP_FIRST ? s->unanswered_s : s->fluid_s;
+
+	if (p->step < STEP_END)
+		return -1;
+	if (s->n_unanswered > 0 && since > 0)
+		waits -= since;
+	return waits > 0 ? wait_expected(&p->wait, waits, now) : 0;
+}
+
 /* Not for a request whose length is unknown, nor one that went elsewhere or that a sibling sent. */
 static bool teaches(const struct ledger_entry *e)
 {

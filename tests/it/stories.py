@@ -1236,6 +1236,15 @@ def client_goes_away():
         equal(again.hit, "0", "pages of a prompt that was never computed")
 
 
+def openmetrics(f):
+    c = http.client.HTTPConnection("127.0.0.1", f.metrics_port, timeout=HANG_SECONDS)
+    c.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
+    r = c.getresponse()
+    equal(r.getheader("content-type"),
+          "application/openmetrics-text; version=1.0.0; charset=utf-8", "type")
+    return r.read().decode()
+
+
 @story
 def metrics_are_well_formed():
     with Fleet() as f:
@@ -1244,6 +1253,12 @@ def metrics_are_well_formed():
         status, page = f.get("/metrics", f.metrics_port)
         equal(status, 200, "status")
         check("mmmm" not in page and "evil" not in page, "a model name became a label")
+        open_text = openmetrics(f)
+        check(open_text.endswith("\n# EOF\n"), "no end of OpenMetrics")
+        named = re.findall(r'_bucket\{.*\} \d+ # \{decision="(\d+)"\}', open_text)
+        decisions = json.loads(f.get("/decisions?n=50", f.metrics_port)[1])["decisions"]
+        known = [str(d["decision"]) for d in decisions]
+        check(named and set(named) <= set(known), "exemplars %s of %s" % (named, known))
         promtool = os.path.join(TOP, "build/bin/promtool")
         if not os.path.exists(promtool):
             print("skipped: promtool is not at hand, so its opinion is not known")

@@ -103,7 +103,7 @@ void route_each_server(struct route *r, msec now,
 			.picked_why = why, .told_hits = i == 1, .engine_hit_tokens = 600,
 			.engine_asked_tokens = 900,
 			.pool = "chat", .name = names[i % N_NAMES], .id = (server_id)i, .up = true,
-			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25,
+			.weight = 100, .conn = i, .queue = 2, .open = 3, .backlog_s = 0.25, .wait_s = i == 1 ? -1 : 0.5,
 			.picked = 77, .hit_tokens = 1ull << 50, .held_tokens = 9, .failures = 5,
 			.penalty = 2.5, .output_tokens = 21, .room_tokens = 34, .watchers = 2, .closed = i == 1,
 			.capacity_tokens = 250000, .capacity_source = CAPACITY_INFERRED,
@@ -279,6 +279,8 @@ static void figures(void **state)
 	has_line(s, "kvroute_engines 4");
 	has_line(s, "kvroute_engine_polls_total{result=\"bad\"} 9");
 	has_line(s, "kvroute_server_backlog_seconds{pool=\"chat\",server=\"s1\"} 0.25");
+	has_line(s, "kvroute_server_wait_seconds{pool=\"chat\",server=\"s1\"} 0.5");
+	has_line(s, "kvroute_server_wait_seconds{pool=\"chat\",server=\"a\\\"b\\\\c\\nd\"} NaN");
 	has_line(s, "kvroute_server_hit_tokens_total{pool=\"chat\",server=\"s1\"} 1125899906842624");
 	has_line(s, "kvroute_events_index_records 515");
 	has_line(s, "kvroute_events_state{pool=\"chat\",server=\"s1\"} 4");

@@ -59,6 +59,32 @@ static void tokens_and_model(void **state)
 	world_end(&w);
 }
 
+/* The wait that a view shows is that of a new request: it shrinks as time goes by. */
+static void the_wait_at_a_server(void **state)
+{
+	double before;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN(S1);
+	ask_fresh(&w, 0);
+	assert_true(server(&w, "s1").v.wait_s < 0);	/* no fact has come yet */
+	first_of(&w, 0);
+	ask_fresh(&w, 1);
+	first_of(&w, 1);
+	ask_fresh(&w, 2);
+	assert_true(server(&w, "s1").v.wait_s > 0.1);
+	before = server(&w, "s1").v.wait_s;
+	w.now += 300;
+	assert_true(server(&w, "s1").v.wait_s < before);
+	w.now += 5000;
+	assert_true(server(&w, "s1").v.wait_s == 0);
+	first_of(&w, 2);
+	assert_true(server(&w, "s1").v.wait_s == 0);
+	world_end(&w);
+}
+
 /* If the engine's counts say that a page of text has twice as many tokens, so do the answers. */
 static void tokens_as_the_engine_counts(void **state)
 {
@@ -330,6 +356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tokens_and_model),
+		cmocka_unit_test(the_wait_at_a_server),
 		cmocka_unit_test(tokens_as_the_engine_counts),
 		cmocka_unit_test(shadow_tells_no_wait),
 		cmocka_unit_test(waits_add_up_and_time_counts_off),
