@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import cases
 from cases import equal
@@ -142,6 +143,24 @@ def promtool_finds_no_fault():
         equal(p.returncode, 0, p.stdout + p.stderr)
 
 
+def expressions_of_panels_parse():
+    """As recording rules, with values in place of Grafana's variables."""
+    if not os.path.exists(PROMTOOL):
+        print("skipped: promtool is not at hand, so the panels are not tested")
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write("groups:\n- name: panels\n  rules:\n")
+        for i, e in enumerate(t["expr"] for p in dashboard()["panels"]
+                              for t in p.get("targets", [])):
+            e = e.replace("$__rate_interval", "5m")
+            equal(set(re.findall(r"\$\w+", e)) - {"$job", "$instance", "$pool"}, set(), e)
+            f.write("  - record: panel:%d\n    expr: '%s'\n" % (i, e))
+        f.flush()
+        p = subprocess.run([PROMTOOL, "check", "rules", f.name], capture_output=True, text=True)
+        equal(p.returncode, 0, p.stdout + p.stderr)
+        equal("%d rules found" % (i + 1) in p.stdout, True, p.stdout)
+
+
 def each_rule_has_both_stories():
     stories = text_of("doc/monitoring/alerts_test.yaml").split("- interval:")[1:]
     fires = [re.search(r"alertname: (\w+)", s)[1] for s in stories if "exp_alerts: []" not in s]
@@ -155,4 +174,5 @@ if __name__ == "__main__":
         names_and_labels_are_those_of_the_list, counters_are_rates_and_gauges_are_not,
         alerts_name_no_internal_metric, texts_name_keys_and_metrics_that_exist,
         the_dashboard_has_its_rows, files_are_what_the_list_makes, every_metric_is_written,
-        promtool_finds_no_fault, each_rule_has_both_stories], sys.argv))
+        promtool_finds_no_fault, expressions_of_panels_parse,
+        each_rule_has_both_stories], sys.argv))
