@@ -1236,6 +1236,34 @@ def client_goes_away():
         equal(again.hit, "0", "pages of a prompt that was never computed")
 
 
+def telling_cached_tokens(text):
+    """kvroute(8), MESSAGES: how ctok is added."""
+    said = '"gtok":"%[var(txn.gtok)]"'
+    text = edited(text, said, said + ',"ctok":"%[var(txn.ctok)]"')
+    line = re.search(r"^ *http-response set-var-fmt\(txn.gtok\) \"[^\"]*\"(.*)$", text, re.M)
+    return text.replace(line[0], line[0] + "\n    http-response set-var-fmt(txn.ctok) "
+                        "\"%[res.body,json_query('\\$.usage.prompt_tokens_details.cached_tokens'),"
+                        "add(0)]\"" + line[1], 1)
+
+
+@story
+def tokens_that_engines_find_are_counted():
+    with Fleet(edit=telling_cached_tokens) as f:
+        found = asked = 0
+        for i in range(4):
+            a = f.chat(conversation("ctok" * 200), model="m")
+            usage = json.loads(a.body)["usage"]
+            found += usage["prompt_tokens_details"]["cached_tokens"]
+            asked += usage["prompt_tokens"]
+        wait_for("all ends", 10, lambda: f.metrics()[
+            "kvroute_reported_prompt_tokens_total"] == asked)
+        m = f.metrics()
+        check(found > 0, "nothing was cached")
+        equal(m["kvroute_reported_hit_tokens_total"], found, "found by engines")
+        check(m["kvroute_reported_expected_tokens_total"] > 0, "expected")
+        equal(m['kvroute_log_requests_total{asked="yes"}'], 4, "asked")
+
+
 def openmetrics(f):
     c = http.client.HTTPConnection("127.0.0.1", f.metrics_port, timeout=HANG_SECONDS)
     c.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
