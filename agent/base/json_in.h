@@ -3,10 +3,7 @@
 #define KVROUTE_BASE_JSON_IN_H
 
 #include "agent/base/json.h"
-
-#ifdef __x86_64__
-#include <emmintrin.h>
-#endif
+#include "agent/base/simd16.h"
 
 enum json_expect {
 	EXPECT_START,		/* the value itself, or a byte order mark */
@@ -50,7 +47,7 @@ static inline void json_text_until(struct json *j, const char *p)
  * Inlined because names and most values other than prose are that short. */
 static inline int json_short(const char *p, const char *end)
 {
-#ifdef __x86_64__
+#if SIMD16
 	__m128i v, quote;
 	unsigned int quotes, others;
 

@@ -212,8 +212,10 @@ static const char *copy_plain(const char *p, const char *end, char **out, char *
 
 const struct json_scan json_scan_plain = { "plain", plain_plain, copy_plain };
 
+#if SIMD16
 #ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 /* Return the start of the character that <p> is inside of, or <p>. All text before <p> is valid. */
 static inline const char *char_start(const char *p, const char *begin)
@@ -411,17 +413,24 @@ INLINE enum stop blocks128(const char **at_p, const char *limit, char **at_o)
 	return stop;
 }
 
-static const char *plain_sse2(const char *p, const char *end)
+static const char *plain_16(const char *p, const char *end)
 {
 	return plain_by(blocks128, 16, p, end);
 }
 
-static const char *copy_sse2(const char *p, const char *end, char **out, char *out_end, bool keep)
+static const char *copy_16(const char *p, const char *end, char **out, char *out_end, bool keep)
 {
 	return copy_by(blocks128, 16, p, end, out, out_end, keep);
 }
 
-const struct json_scan json_scan_sse2 = { "sse2", plain_sse2, copy_sse2 };
+#ifdef __x86_64__
+const struct json_scan json_scan_sse2 = { "sse2", plain_16, copy_16 };
+#else
+const struct json_scan json_scan_neon = { "neon", plain_16, copy_16 };
+#endif
+#endif
+
+#ifdef __x86_64__
 
 /* ---- 32 bytes -------------------------------------------------------------------------------- */
 
@@ -591,7 +600,11 @@ const struct json_scan *json_scan_best(void)
 
 const struct json_scan *json_scan_best(void)
 {
+#if SIMD16
+	return &json_scan_neon;
+#else
 	return &json_scan_plain;
+#endif
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/base/simd16.h"
+
 #define JSON_COPY_ROOM	64	/* json_copy_fn may do nothing with less room than this, in bytes */
 
 /* Skip the bytes from <p> that are literal in a JSON string: valid UTF-8 other than '"' and
@@ -31,6 +33,8 @@ extern const struct json_scan json_scan_plain;	/* 8 bytes per step, any machine 
 #ifdef __x86_64__
 extern const struct json_scan json_scan_sse2;	/* 16 bytes per step */
 extern const struct json_scan json_scan_avx2;	/* 32 bytes per step */
+#elif SIMD16
+extern const struct json_scan json_scan_neon;	/* 16 bytes per step */
 #endif
 
 const struct json_scan *json_scan_best(void);	/* the fastest one this CPU supports */

@@ -5,13 +5,11 @@
 #ifndef KVROUTE_BASE_UTF8_H
 #define KVROUTE_BASE_UTF8_H
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 #include <endian.h>
 #include <string.h>
 
 #include "agent/base/err.h"
+#include "agent/base/simd16.h"
 #include "agent/base/types.h"
 
 #define UTF8_MAX		4	/* bytes of the longest character */
@@ -138,7 +136,7 @@ static inline size_t utf8_ascii(const uint8_t *p, size_t n)
 {
 	size_t at = 0;
 
-#ifdef __SSE2__
+#if SIMD16
 	for (; n - at >= 16; at += 16) {
 		int high = _mm_movemask_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + at)));
 

@@ -52,6 +52,7 @@
  * hash; if there is no valid place, the first one after. All this depends on nearby bytes only, so
  * two texts with a common part have the same chunks from the first common cut on. Words are
  * searched sixteen bytes at a time. */
+#include "agent/base/simd16.h"
 #include "agent/tok/chunk.h"
 
 #define ONE_IN	64u
@@ -171,8 +172,7 @@ struct sixteen {
 	unsigned maybe;			/* place_at() must decide */
 };
 
-#ifdef __SSE2__
-#include <emmintrin.h>
+#if SIMD16
 #define SIXTEEN	1
 
 static inline __m128i load16(const uint8_t *p)

@@ -259,6 +259,8 @@ static void bench_scan(const char *what, const struct text *t)
 		&json_scan_plain,
 #ifdef __x86_64__
 		&json_scan_sse2, &json_scan_avx2,
+#elif SIMD16
+		&json_scan_neon,
 #endif
 	};
 	struct job x = { .t = t };

@@ -31,7 +31,8 @@ want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-d
             libzmq3-dev libhiredis-dev"
 want_demo="python3"
 want_test="libcmocka-dev clang mandoc patch python3-zmq tmux"
-want_deb="dpkg-dev debhelper fakeroot lintian pkg-config mmdebstrap python3"
+want_deb="dpkg-dev debhelper fakeroot lintian pkg-config mmdebstrap python3 gcc-aarch64-linux-gnu \
+          libc6-dev-arm64-cross qemu-user-static"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;

@@ -118,7 +118,7 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s, struct split_p
  * readable. */
 SCAN_INLINE unsigned word16(const uint8_t *q)
 {
-#ifdef __SSE2__
+#if SIMD16
 	__m128i v = _mm_loadu_si128((const __m128i *)(const void *)q);
 	unsigned upper = (unsigned)__builtin_ctz(~scan_mask(v, 0, 'A', 26));
 	unsigned lower = scan_mask(v, 0, 'a', 26) >> upper;

@@ -10,10 +10,7 @@
 #ifndef KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
 #define KVROUTE_TOK_SPLIT_SPLIT_SCAN_H
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
+#include "agent/base/simd16.h"
 #include "agent/tok/split/split.h"
 #include "agent/tok/unicode/unicode.h"
 
@@ -64,7 +61,7 @@ extern const uint8_t scan_joins[256];
 
 /* Return a mask of those of 16 bytes that are in <first> .. <first> + <n> - 1 after <with> is set
  * in them. */
-#ifdef __SSE2__
+#if SIMD16
 SCAN_INLINE unsigned scan_mask(__m128i v, uint8_t with, uint8_t first, uint8_t n)
 {
 	__m128i x = _mm_or_si128(v, _mm_set1_epi8((char)with));
@@ -77,7 +74,7 @@ SCAN_INLINE unsigned scan_mask(__m128i v, uint8_t with, uint8_t first, uint8_t n
 /* Return the number of ASCII letters at <q>, 0 .. 16. At least 17 bytes are readable. */
 SCAN_INLINE unsigned scan_letters16(const uint8_t *q)
 {
-#ifdef __SSE2__
+#if SIMD16
 	return (unsigned)__builtin_ctz(~scan_mask(_mm_loadu_si128((const __m128i *)(const void *)q),
 	    0x20, 'a', 26));
 #else

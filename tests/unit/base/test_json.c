@@ -16,13 +16,16 @@ static const struct json_scan *const forms[] = {
 	&json_scan_plain,
 #ifdef __x86_64__
 	&json_scan_sse2, &json_scan_avx2,
+#elif SIMD16
+	&json_scan_neon,
 #endif
 };
 
 static size_t n_forms(void)
 {
-	return sizeof(forms) / sizeof(forms[0]) - (json_scan_best() == &json_scan_plain ||
-						   json_scan_best() == forms[1]);
+	size_t n = sizeof(forms) / sizeof(forms[0]);
+
+	return n == 3 && json_scan_best() != forms[2] ? 2 : n;	/* a CPU without AVX2 */
 }
 
 #define C(lit)	{ lit, sizeof(lit) - 1 }
