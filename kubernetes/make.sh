@@ -1,7 +1,7 @@
 #!/bin/bash
-# make.sh sidecar.yaml|agents.yaml|global|frontend|backend|sections - print a manifest, or one of the
-# snippets for ingress controllers (README.md). HAProxy's lines are those of haproxy-conf/, with the
-# names of a cluster. Suite "kubernetes" checks that the files here equal this output.
+# make.sh sidecar.yaml|agents.yaml|global|frontend|backend|sections - print a manifest, or one of
+# the snippets for ingress controllers (README.md). HAProxy's lines are those of haproxy-conf/,
+# with the names of a cluster. Suite "kubernetes" checks that the files here equal this output.
 set -eu
 cd "$(dirname "$0")/.."
 conf=haproxy-conf

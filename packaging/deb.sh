@@ -47,7 +47,7 @@ if [ "${1-}" != -1 ]; then
 fi
 mv "$out"/one/*.deb "$out"/one/*.changes "$out"/one/*.buildinfo "$out"
 rm -rf "$out/one/kvroute"
-# These packages are for no archive: they have no address for mail, and close no bug by their upload.
+# These packages are for no archive: they have no address for mail, and close no bug.
 accepted=initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog
 root=
 [ "$(id -u)" != 0 ] || root=--allow-root

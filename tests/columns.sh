@@ -42,6 +42,7 @@ wide() {
 	xargs -r grep -naHE '^.{101,}' /dev/null |
 		grep -vE '^[^:]*\.md:[0-9]+:\|' |
 		grep -vE '^[^:]*\.(cfg|spoe):[0-9]+: *[^ #]' |
+		grep -vE '^kubernetes/[^:]*\.yaml:[0-9]+: {4,}[^ #]' |
 		grep -vE '^[^:]*\.vtc:[0-9]+:[	 ]+[^ #]' |
 		grep -vE '^[^:]*\.[58]:[0-9]+:\.(It|Dl) ' |
 		grep -vE '^haproxy-conf/README\.md:[0-9]+:\+' | cut -d: -f1,2

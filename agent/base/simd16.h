@@ -1,8 +1,8 @@
 /* simd16.h - 16 bytes at a time, on x86-64 and arm64.
  *
- * Sources are written with the names of SSE2, which every x86-64 has. On arm64 this header gives the
- * few that are used the same meaning with NEON, which every arm64 has. SIMD16 is 1 where they exist;
- * elsewhere it is 0, and sources have a loop by the byte or word.
+ * Sources are written with the names of SSE2, which every x86-64 has. On arm64 this header gives
+ * the few that are used the same meaning with NEON, which every arm64 has. SIMD16 is 1 where they
+ * exist; elsewhere it is 0, and sources have a loop by the byte or word.
  *
  * NEON has no instruction that collects the highest bits of all bytes, so _mm_movemask_epi8() takes
  * about four: loops should ask for a mask once a block. */

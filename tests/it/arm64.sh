@@ -1,8 +1,9 @@
 #!/bin/bash
-# arm64.sh [PROGRAM...] - cross-compile the agent, kvroutectl and the unit programs for arm64 and run
-# them under qemu-user: all unit programs, or those named (as tok/test_split). Debian's packages for
-# arm64 are unpacked below build/arm64, so this machine's own packages stay as they are. Skipped by
-# name without cross compiler, qemu or archive; "make deb-deps" installs the tools.
+# arm64.sh [PROGRAM...] - cross-compile the agent, kvroutectl and the unit programs for arm64 and
+# run them under qemu-user: all unit programs, or those named (as tok/test_split). Debian's
+# packages for arm64 are unpacked below build/arm64, so this machine's own packages stay as they
+# are. Skipped by name without cross compiler, qemu or archive; "make deb-deps" installs the
+# tools.
 # Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
@@ -17,7 +18,8 @@ skip() {
 	exit 0
 }
 
-qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64) || skip "no qemu-user (make deb-deps)"
+qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64) ||
+	skip "no qemu-user (make deb-deps)"
 for tool in aarch64-linux-gnu-gcc mmdebstrap; do
 	command -v $tool > /dev/null || skip "no $tool (make deb-deps)"
 done

@@ -1,7 +1,8 @@
 #!/bin/bash
-# boot.sh TARBALL FOLDER - unpack a Debian root that has systemd, and boot it in namespaces of its own:
-# no network but loopback, no other process, its own control groups. Runs until it is killed, or
-# until standard input ends. Prints the process id of its systemd, as seen from outside. Needs root.
+# boot.sh TARBALL FOLDER - unpack a Debian root that has systemd, and boot it in namespaces of its
+# own: no network but loopback, no other process, its own control groups. Runs until it is killed,
+# or until standard input ends. Prints the process id of its systemd, as seen from outside. Needs
+# root.
 set -eu
 tarball=$1 root=$2
 mkdir -p "$root"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# package.sh - the life of the Debian package in a fresh root under a real systemd: build it, install
-# the version before it, start, route a request through HAProxy, reload, hang and be restarted, get
-# its key as a credential, upgrade with its snapshot, remove, purge. Needs root, the tools of "make
-# deb-deps" and Debian's archive; skipped by name without. Takes minutes: make test-long.
+# package.sh - the life of the Debian package in a fresh root under a real systemd: build, install
+# the version before it, start, route a request through HAProxy, reload, hang and be restarted,
+# get its key as a credential, upgrade with its snapshot, remove, purge. Needs root, the tools of
+# "make deb-deps" and Debian's archive; skipped by name without. Takes minutes: make test-long.
 # Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
@@ -87,8 +87,6 @@ deb=$(ls build/deb/kvroute_*.deb)
 dpkg-deb -R "$deb" "$work/old"
 sed -i 's/^Version: .*/Version: 0.0.9-1/' "$work/old/DEBIAN/control"
 fakeroot dpkg-deb -b "$work/old" "$work/old.deb" > /dev/null
-exec {hold}<> <(:)
-exec {hold}>&-
 coproc boot { exec bash tests/it/boot.sh "$tarball" "$work/root"; }
 hold=${boot[1]}
 read -r -t 120 init <&"${boot[0]}" || skip "systemd does not start in namespaces here"
@@ -119,6 +117,8 @@ result $? "its log has no warnings"
 
 # ---- attach HAProxy ----
 
+connected='curl -s http://127.0.0.1:9402/metrics | grep -q "^kvroute_spop_connections [1-9]"'
+
 engine=build/release/tests/tools/stub_engine
 cp "$engine" "$work/root/usr/local/bin/stub_engine"
 inside sh -c 'cp -r /usr/share/doc/kvroute/examples/haproxy-conf /etc/haproxy/kvroute &&
@@ -132,7 +132,7 @@ done
 inside haproxy -c -q -f /etc/haproxy/haproxy.cfg
 result $? "HAProxy accepts the example of the package"
 inside systemctl restart haproxy
-until_inside sh -c 'curl -s http://127.0.0.1:9402/metrics | grep -q "^kvroute_spop_connections [1-9]"'
+until_inside sh -c "$connected"
 result $? "HAProxy connects to the agent"
 until_inside curl -sf http://127.0.0.1:8080/health
 first=$(ask one)
@@ -163,19 +163,19 @@ result $? "the watchdog restarts it: $(inside systemctl show -p Result,NRestarts
 
 # ---- credential, upgrade ----
 
-inside sh -c 'install -d -m 700 /etc/credstore && head -c 192 /dev/urandom > /etc/credstore/kvroute.key &&
-	chmod 600 /etc/credstore/kvroute.key &&
+inside sh -c 'install -d -m 700 /etc/credstore &&
+	head -c 192 /dev/urandom > /etc/credstore/kvroute.key && chmod 600 /etc/credstore/kvroute.key &&
 	echo "key_file: /run/credentials/kvroute.service/kvroute.key" >> /etc/kvroute/kvroute.yaml'
 inside systemctl restart kvroute && until_inside systemctl is-active kvroute
 result $? "the key comes as a credential"
-until_inside sh -c 'curl -s http://127.0.0.1:9402/metrics | grep -q "^kvroute_spop_connections [1-9]"'
+until_inside sh -c "$connected"
 ask four > /dev/null
 inside dpkg -i --force-confold /var/tmp/new.deb > "$work/log" 2>&1
 status=$?
 result $status "it is upgraded"
 [ $status -eq 0 ] || cat "$work/log"
 until_inside systemctl is-active kvroute
-until_inside sh -c 'curl -s http://127.0.0.1:9402/metrics | grep -q "^kvroute_spop_connections [1-9]"'
+until_inside sh -c "$connected"
 [ "$(inside dpkg-query -W -f '${Version}' kvroute)" != 0.0.9-1 ] && [ "$(ask four)" = "200 cached" ]
 result $? "it knows after the upgrade what it knew before"
 inside grep -q credentials /etc/kvroute/kvroute.yaml

@@ -2,8 +2,8 @@
 # run.sh PROGRAM... : run cmocka programs from the top of the tree, as many at a time as there are
 # processors; those where threads share something or times are compared, alone at the end. The
 # output of one that passes is a line; of one that fails, all of it. Last line: N passed, N failed.
-# UNIT_SECONDS: after so many a program hangs, 1800. UNIT_RUN: a command that runs programs of another
-# machine.
+# UNIT_SECONDS: after so many a program hangs, 1800. UNIT_RUN: a command that runs programs of
+# another machine.
 set -u
 
 # A program; what it says goes to <file>, in the form "passed failed" and then what is to be shown.

@@ -1,5 +1,5 @@
-/* test_simd16.c - each operation on 16 bytes against the same by the byte: on arm64 it is NEON under
- * the names of SSE2. */
+/* test_simd16.c - each operation on 16 bytes against the same by the byte: on arm64 it is NEON
+ * under the names of SSE2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
