@@ -18,7 +18,12 @@ cat > "$root/.boot" <<-'BOOT'
 	mount -t tmpfs tmpfs run
 	mount -t tmpfs tmpfs tmp
 	mount --rbind /dev dev
-	exec env -i container=kvroute PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot . \
+	# the kernel refuses user namespaces (PrivateUsers=) below a chroot
+	mkdir -p .old
+	pivot_root . .old
+	umount -l /.old
+	rmdir /.old
+	exec env -i container=kvroute PATH=/usr/sbin:/usr/bin:/sbin:/bin \
 		/lib/systemd/systemd --log-target=journal systemd.unit=multi-user.target
 BOOT
 unshare --mount --propagation private --pid --fork --kill-child --uts --ipc --net --cgroup \
