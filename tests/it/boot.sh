@@ -23,6 +23,8 @@ cat > "$root/.boot" <<-'BOOT'
 	pivot_root . .old
 	umount -l /.old
 	rmdir /.old
+	# systemd mounts credentials in a namespace of its own and expects them to propagate
+	mount --make-rshared /
 	exec env -i container=kvroute PATH=/usr/sbin:/usr/bin:/sbin:/bin \
 		/lib/systemd/systemd --log-target=journal systemd.unit=multi-user.target
 BOOT

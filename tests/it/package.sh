@@ -206,7 +206,9 @@ result $? "it does not run any more"
 result $? "HAProxy balances without it"
 own='^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^/etc/\.pwd\.lock$|^/var/tmp'
 left=$(comm -13 <(echo "$before") <(files) | grep -vE "$own")
-[ -z "$(grep -vE '^/etc/kvroute(/|$)|^/var/lib/kvroute(/key)?$|deb-systemd-helper' <<< "$left")" ]
+# Debian removes the links of an enabled unit by a purge.
+kept='^/etc/kvroute(/|$)|^/var/lib/kvroute(/key)?$|^/etc/systemd/system/.*/kvroute.service$'
+[ -z "$(grep -vE "$kept" <<< "$left")" ]
 result $? "configuration and key are all that is left: $(tr '\n' ' ' <<< "$left")"
 inside dpkg -P kvroute > "$work/log" 2>&1
 left=$(comm -13 <(echo "$before") <(files) | grep -vE "$own")
