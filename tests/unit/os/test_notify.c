@@ -107,11 +107,11 @@ static void no_manager(void **state)
 
 static void bad_sockets(void **state)
 {
-	static const char *const bad[] = { "", "/", "@", "relative", "/nowhere/at/all",
-		"/123456789012345678901234567890123456789012345678901234567890123456789012345678901234567"
-		"890123456789012345678901234567890" };
+	char long_path[160] = "";
+	const char *const bad[] = { "", "/", "@", "relative", "/nowhere/at/all", long_path };
 	struct notify n;
 
+	memset(long_path, '/', sizeof(long_path) - 1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		set(bad[i], "1000000", NULL);
 		errno = 0;
