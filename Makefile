@@ -258,10 +258,12 @@ BASHDIR    ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
 
 install: $(B)/kvroute $(B)/kvroutectl $(B)/libspoe.a
+install uninstall:
 	@B='$(B)' VERSION='$(VERSION)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' \
 	 BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' MANDIR='$(MANDIR)' DOCDIR='$(DOCDIR)' \
 	 SYSCONFDIR='$(SYSCONFDIR)' UNITDIR='$(UNITDIR)' SYSTEMDDIR='$(SYSTEMDDIR)' \
-	 BASHDIR='$(BASHDIR)' ZSHDIR='$(ZSHDIR)' packaging/install.sh
+	 BASHDIR='$(BASHDIR)' ZSHDIR='$(ZSHDIR)' packaging/install.sh \
+	 $(if $(filter uninstall,$@),remove)
 # the versions that the programs are linked with, as SPDX 2.3: build/kvroute.spdx.json
 sbom: $(B)/kvroute $(B)/kvroutectl
 	@python3 packaging/sbom.py $^ > build/kvroute.spdx.json && echo build/kvroute.spdx.json
@@ -273,7 +275,7 @@ deb:
 # the schemas of Kubernetes for suite kubernetes (22 MB from PyPI)
 kubernetes-deps:
 	@python3 -m pip install -q --target build/python kubernetes-validate
-.PHONY: install sbom deb-deps deb kubernetes-deps
+.PHONY: install uninstall sbom deb-deps deb kubernetes-deps
 
 # ---- commands ----
 

@@ -1,10 +1,17 @@
 #!/bin/bash
-# install.sh - copy what "make install" installs; the Makefile sets the variables. Writes below
-# DESTDIR only, and starts, enables and reloads nothing.
+# install.sh [remove] - copy what "make install" installs, or remove it, except the configuration.
+# The Makefile sets the variables. Writes below DESTDIR only; starts, enables and reloads nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
+remove=${1-}
+
 put() {	# mode, file, path
+	if [ -n "$remove" ]; then
+		rm -f "$DESTDIR$3"
+		rmdir -p --ignore-fail-on-non-empty "$(dirname "$DESTDIR$3")" 2> /dev/null || :
+		return 0
+	fi
 	install -D -p -m "$1" "$2" "$DESTDIR$3"
 }
 
@@ -25,7 +32,7 @@ fill() {
 made() {	# path, command: its output
 	local tmp
 	tmp=$(mktemp)
-	"${@:2}" > "$tmp"
+	[ -n "$remove" ] || "${@:2}" > "$tmp"
 	put 644 "$tmp" "$1"
 	rm -f "$tmp"
 }
@@ -37,7 +44,7 @@ for page in doc/*.[58]; do
 done
 
 # The configuration of an installed agent is short; all keys with their defaults are an example.
-if [ ! -e "$DESTDIR$SYSCONFDIR/kvroute/kvroute.yaml" ]; then
+if [ -z "$remove" ] && [ ! -e "$DESTDIR$SYSCONFDIR/kvroute/kvroute.yaml" ]; then
 	fill packaging/kvroute.yaml "$SYSCONFDIR/kvroute/kvroute.yaml"
 fi
 doc=$DOCDIR/kvroute
@@ -48,7 +55,7 @@ done
 (cd haproxy-conf && find . -type f) | while read -r file; do
 	put 644 "haproxy-conf/$file" "$doc/examples/haproxy-conf/${file#./}"
 done
-chmod 755 "$DESTDIR$doc/examples/haproxy-conf/load.sh"
+[ -n "$remove" ] || chmod 755 "$DESTDIR$doc/examples/haproxy-conf/load.sh"
 
 fill packaging/systemd/kvroute.service.in "$UNITDIR/kvroute.service"
 put 644 packaging/systemd/kvroute.sysusers "$SYSTEMDDIR/sysusers.d/kvroute.conf"

@@ -193,5 +193,10 @@ result $? "an SBOM is made"
 try "the SBOM is SPDX 2.3 and names every linked library" \
 	python3 packaging/sbom.py --check "$root/sbom.json" "$usr/sbin/kvroute" "$ctl"
 
+${MAKE:-make} --no-print-directory -s uninstall DESTDIR="$root" PREFIX=/usr
+left=$(cd "$root" && find usr etc/kvroute -type f 2> /dev/null)
+[ "$left" = etc/kvroute/kvroute.yaml ]
+result $? "make uninstall leaves only the configuration: $left"
+
 echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]

@@ -197,7 +197,8 @@ def patterns_work_without_executable_memory():
 def the_unit_checks_before_it_signals():
     with open(os.path.join(TOP, "packaging/systemd/kvroute.service.in")) as f:
         lines = re.findall(r"(?m)^ExecReload=(.*)$", f.read())
-    equal((" -t -f " in lines[0], lines[1:]), (True, ["/bin/sh -c 'kill -HUP \"$$MAINPID\"'"]), "ExecReload")
+    equal((" -t -f " in lines[0], lines[1:]),
+          (True, ["/bin/sh -c 'kill -HUP \"$$MAINPID\"'"]), "ExecReload")
     p = subprocess.run([os.path.join(BUILD, "kvroute"), "-t", "-f", "/dev/stdin"], text=True,
                        input="nonsense: 1\n", capture_output=True)
     equal(p.returncode, 1, "status of a check that fails")
