@@ -308,7 +308,8 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 #define USUAL_TOKENS	500000.0	/* an 8B model on 80 GB has about this */
 #define USUAL_OCTAVES	1.0	/* standard deviation of that guess */
 #define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
-#define LARGE_OCTAVES	1.25	/* above the guess; there an unsure one is used, too */
+#define LARGE_OCTAVES	1.25	/* above the guess; there an unsure one is used, too, */
+#define UNSURE_LESS	1.5	/* divided by this: its user adds half as much again */
 /* Standard deviation of an estimate from a snapshot. The engine may have restarted with another
  * size; then a few first tokens that contradict the old one are enough. */
 #define RECALLED_OCTAVES	0.25
@@ -323,12 +324,17 @@ static double size_at(unsigned i)
 	return CAPACITY_LEAST * (double)(1u << i / 8) * eighths[i % 8];
 }
 
-static void weigh(struct evidence *e, const float against[CAPACITY_SIZES])
+/* Add a first token, whose beginning had the reuse distance <far>. Older evidence about sizes up to
+ * twice that counts less for it. That about larger sizes stays, because long distances are seldom:
+ * of a hundred first tokens of agents one tells anything about the size of a large cache. */
+static void weigh(struct evidence *e, const float against[CAPACITY_SIZES], uint32_t far)
 {
-	float keep = e->n < WEIGHT_MEMORY ? 1 : 1 - 1 / WEIGHT_MEMORY;
+	float keep = e->n < WEIGHT_MEMORY ? 1 : 1 - 1 / WEIGHT_MEMORY, least = INFINITY;
 
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
-		e->against[i] = e->against[i] * keep + against[i];
+		least = against[i] < least ? against[i] : least;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		e->against[i] = e->against[i] * (size_at(i) < 2.0 * far ? keep : 1) + against[i] - least;
 	e->n = e->n * keep + 1;
 }
 
@@ -357,8 +363,8 @@ static void weigh_first_token(
 
 		against[i] = off < 1 ? (float)off : 1;
 	}
-	weigh(&c->own, against);
-	weigh(&p->all, against);
+	weigh(&c->own, against, w->step[w->n_steps - 1].distance);
+	weigh(&p->all, against, w->step[w->n_steps - 1].distance);
 }
 
 bool capacity_first(struct capacity *c, struct capacity_pool *p, const struct policy_opts *o,
@@ -415,7 +421,9 @@ static double unlikely(const struct prior *p, unsigned i)
 
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
  * was evicted, all large sizes explain the same; then they are far apart, and the result is 0
- * unless even the small ones of them are far above the guess. */
+ * unless even the small ones of them are far above the guess. Simulated with sessions of agents (make
+ * bench-agentic, 8 engines of 2 M tokens, 3 seeds): mean time to first token 1.2 s if the sizes are
+ * known, 4.6 s with 0 until something is evicted, 1.3 s so; 1.9 s without UNSURE_LESS. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	const struct prior prior = prior_of(c, guess);
@@ -438,10 +446,11 @@ uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool 
 		square += w * x * x;
 	}
 	mean /= sum;
-	if (square / sum - mean * mean > SURE_OCTAVES * SURE_OCTAVES &&
-	    mean < prior.centre + LARGE_OCTAVES)
-		return 0;
-	return (uint64_t)(CAPACITY_LEAST * exp2(mean));
+	if (square / sum - mean * mean <= SURE_OCTAVES * SURE_OCTAVES)
+		return (uint64_t)(CAPACITY_LEAST * exp2(mean));
+	return mean < prior.centre + LARGE_OCTAVES
+	    ? 0
+	    : (uint64_t)(CAPACITY_LEAST * exp2(mean) / UNSURE_LESS);
 }
 
 uint64_t capacity_bounded(uint64_t tokens)
