@@ -75,6 +75,8 @@ uint64_t job_unseen_held(const struct route *r, const struct job *j, const struc
 	uint64_t most = j->rq.unseen_tokens, held;
 	unsigned k;
 
+	if (j->turn.key != 0 && !j->view.known)
+		return 0;
 	if (!j->view.trusted)
 		return most / 2;
 	if ((k = held_tail(r, j, s)) == SESSION_TAILS)
