@@ -38,6 +38,8 @@ struct fact {
 	/* DONE: of the prompt, found in the engine's cache ("cached_tokens"); -1 unknown */
 	int64_t cached_tokens;
 	int64_t output_tokens;	/* DONE: of generated tokens ("usage.completion_tokens"); -1 unknown */
+	struct span response;	/* id of the response that the engine has stored; empty: none */
+	uint64_t stored;	/* keyed hash of that id and the tenant, as a sibling tells it; 0: none */
 	struct span orca;	/* DONE: load header of the response, for orca_parse(); empty: none */
 	struct span token;	/* DONE, of a log line: the shared token that authenticates it */
 	bool line;		/* DONE: from a log line, which also sets the fields below */

@@ -35,6 +35,7 @@ static const struct field {
 	{ "ptok", F_COUNT, offsetof(struct fact, prompt_tokens) },
 	{ "gtok", F_COUNT, offsetof(struct fact, output_tokens) },
 	{ "ctok", F_COUNT, offsetof(struct fact, cached_tokens) },
+	{ "rid", F_HEADER, offsetof(struct fact, response) },
 	{ "orca", F_HEADER, offsetof(struct fact, orca) },
 	{ "token", F_SPAN, offsetof(struct fact, token) },
 };

@@ -313,6 +313,12 @@ METRIC(sessions_compacted_total, COUNTER, "", "", STABLE,
 	"Old prompts of compacted sessions that were let go.")
 METRIC(sessions_evicted_total, COUNTER, "", "", STABLE,
 	"Sessions evicted for the budget.")
+METRIC(responses, GAUGE, "", "", STABLE,
+	"Stored responses whose server is known.")
+METRIC(responses_followed_total, COUNTER, "", "", STABLE,
+	"Requests sent to the server that has stored the response they continue.")
+METRIC(responses_unknown_total, COUNTER, "", "", STABLE,
+	"Requests that continue a response of which no server in use is known.")
 METRIC(turns_bytes, GAUGE, "bytes", "", INTERNAL,
 	"Memory of earlier turns.")
 METRIC(turns_points, GAUGE, "", "", INTERNAL,

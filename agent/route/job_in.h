@@ -61,6 +61,7 @@ struct job {
 	bool by_stats;			/* load is from stats rows: there was no load string */
 	struct session_turn turn;	/* .key 0: it has no session */
 	struct session_view view;
+	bool stored;			/* it continues a response that only one server has */
 	struct decision_server session_at;	/* of its last turn */
 	/* what its server has, but counts as output: pages that it was let go of then, and tokens of the
 	 * unseen part that came then */
@@ -131,6 +132,7 @@ struct outcome {
 	server_id at;		/* server that generated the answer */
 	uint32_t output_tokens;
 	uint32_t kept_tokens;	/* of these, in its cache */
+	uint64_t stored;	/* key of the response that it stored; 0: none */
 	uint32_t hidden_tokens;	/* of the prompt, in its cache, for which no page stands */
 	struct server *answered_by;	/* of a known request; NULL: none, or unknown */
 	bool ours;		/* this agent decided */
@@ -198,10 +200,14 @@ void hints_learn(struct pool *p, uint32_t tokens);
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
 
-/* session.c: set <turn>, after the marks. */
+/* session.c: return a hash of the tenant, if the answer may be stored as a response; else 0. */
+uint64_t job_stores(const struct route *r, const struct job *j);
+/* Set <turn>, after the marks. */
 void job_session(const struct route *r, struct job *j);
 /* Look the session up, with the lock held. */
 void job_session_look(const struct route *r, struct job *j);
+/* If the request continues a response that a candidate has stored, leave only that candidate. */
+void job_stored(struct route *r, struct job *j);
 /* Return the tokens of the unseen part that <s> is expected to hold: as its session had, or half of
  * them if no session tells. All visible pages match there. */
 uint64_t job_unseen_held(const struct route *r, const struct job *j, const struct server *s);
@@ -211,8 +217,13 @@ uint32_t job_let_go_depth(
     const struct route *r, const struct job *j, const struct server *s, uint32_t depth);
 /* <s> was chosen: note what of it comes back to the index. The lock is held. */
 void job_session_sent(struct route *r, struct job *j, const struct server *s);
-/* Its pages were committed up to <end>: let the old path go, if the session was compacted. */
+/* Its pages were committed up to <end>: let the old path go, if the session was compacted. Without
+ * the lock, as the next one. */
 void job_session_placed(struct route *r, struct job *j, struct index_place end);
+/* The same for the turn of <key> that went <to> a server. <v>: as it was before the turn. <keep>:
+ * pages that the old path has in common with it. */
+void session_placed(struct route *r, uint64_t key, server_id to, struct index_place end,
+    const struct session_view *v, uint32_t keep, msec now);
 /* Return the seconds that a new session will wait there for those that come back. */
 double job_promised_s(const struct route *r, const struct job *j, const struct server *s);
 

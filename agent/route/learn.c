@@ -14,6 +14,7 @@
  * whichever fact comes first. A fact for a uid that is not open only changes a counter, because log
  * lines may come twice, late, or for requests that the agent never saw. */
 #include "agent/feed/orca.h"
+#include "agent/feed/response_id.h"
 #include "agent/route/job_in.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */
@@ -202,6 +203,20 @@ static void count_told(
 	r->stats.told_expected_tokens += expected;
 }
 
+/* Learn that <to> has stored the response that the fact names. */
+static void learn_response(struct route *r, const struct lesson *l, const struct server *to,
+    const struct fact *f, struct outcome *out)
+{
+	struct span id = response_id_checked(f->response);
+
+	if (to == NULL || to == to->pool->nowhere || !served(f))
+		return;
+	out->stored = f->stored;
+	if (out->stored == 0 && l->tenant != 0)
+		out->stored = response_key(r, l->tenant, prompt_response_hash(&r->key, id));
+	responses_put(r->responses, out->stored, to->id);
+}
+
 /* Learn from the log line of a request that "first" has closed. */
 static void learn_answered(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
@@ -228,6 +243,7 @@ static void learn_answered(
 	if (a->at != SERVER_NONE)
 		out->answered_by = r->fleet.by_id[a->at];
 	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
+		learn_response(r, &a->lesson, r->fleet.by_id[a->at], f, out);
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
 		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, out);
@@ -436,6 +452,7 @@ static void learn_open(
 	learn_tokens(r, e, f, out, now);
 	open_of(e)->answer = out->output_tokens;
 	to = follow_request(r, e, f, out, now);
+	learn_response(r, &open_of(e)->lesson, to, f, out);
 	e->unsent = f->kind == FACT_DONE && of_haproxy(f->server) && f->connect_ms < 0 && f->retries <= 0;
 	failed = failed_in_stream(e, f, to);
 	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
@@ -541,7 +558,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 	traffic_fact(r, uid, f, out.output_tokens, now);
 	learn_settle(r, &out, now);
 	if (out.tell)
-		share_fact(r, uid, out.part, f);
+		share_fact(r, uid, out.part, f, out.stored);
 }
 
 static void mark_open(struct slot *sl, msec now)

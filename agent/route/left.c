@@ -43,5 +43,6 @@ void servers_sweep(struct route *r)
 		return;
 	pool_server_gone(s->pool, s->id);
 	sessions_server_gone(r->sessions, s->id);
+	responses_server_gone(r->responses, s->id);
 	fleet_drop(&r->fleet, s);
 }

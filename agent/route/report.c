@@ -22,6 +22,7 @@ void route_stats(struct route *r, struct route_stats *s)
 	pthread_mutex_lock(&r->lock);
 	*s = r->stats;
 	sessions_stats(r->sessions, &s->sessions);
+	s->responses = responses_known(r->responses);
 	s->open = r->ledger.n;
 	s->pools_refused = r->fleet.pools_refused;
 	s->servers_refused = r->fleet.servers_refused;

@@ -158,6 +158,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 		    work.s < 1000 ? (uint32_t)(work.s * 1e6) : 1000000000, j->rq.now);
 	}
 	o->lesson.end = j->end;
+	o->lesson.tenant = job_stores(r, j);
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
 	o->lesson.streams = j->rq.prompt->streams;
 	o->lesson.generates = j->rq.prompt->api != API_EMBEDDINGS;
@@ -197,7 +198,9 @@ static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
 
 static enum why why_of_choice(const struct job *j)
 {
-	return j->rq.headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
+	if (j->choice.first < 0)
+		return j->choice.why;
+	return j->stored ? WHY_STICKY : j->rq.headless ? WHY_HEADLESS : j->choice.why;
 }
 
 /* Return the tokens of whole pages that the candidate with most of them is expected to hold. */
@@ -388,6 +391,7 @@ static void choose_server(struct route *r, struct job *j, struct settling *st)
 	settling_add(st, take_entry_back(r, j), false);
 	settling_add(st, prefill_take_back(r, j), false);
 	prefill_offer(r, j);
+	job_stored(r, j);
 	job_session_look(r, j);
 	job_candidates(r, j);
 	job_share(r, j);

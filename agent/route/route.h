@@ -335,6 +335,10 @@ struct route_stats {
 	struct heads_stats heads;
 	struct turns_stats turns;
 	struct sessions_stats sessions;
+	uint64_t responses;		/* stored ones that are known */
+	/* requests that continue a stored response: sent to its server; not, because no candidate is known
+	 * to have it */
+	uint64_t responses_followed, responses_unknown;
 	struct segcache_stats segments;
 };
 

@@ -8,6 +8,7 @@
 #include "agent/base/rng.h"
 #include "agent/fleet/fleet.h"
 #include "agent/fleet/ledger.h"
+#include "agent/fleet/responses.h"
 #include "agent/request/request.h"
 #include "agent/route/answer_in.h"
 #include "agent/route/compare_in.h"
@@ -25,6 +26,7 @@ struct lesson {
 	struct agree_ref agree;	/* .model 0: its count is not compared */
 	uint64_t density;	/* key of struct density */
 	struct grown_end end;
+	uint64_t tenant;	/* keyed hash, if its engine may store the answer as a response; else 0 */
 	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
 	uint32_t text_bytes;	/* of a prompt of text alone that was seen whole; else 0 */
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
@@ -127,6 +129,7 @@ struct route {
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
 	struct answer_size answer_size;
 	struct sessions *sessions;	/* NULL: none are known */
+	struct responses *responses;	/* the same */
 	struct grown_table *grown;	/* NULL: no memory, and no answer is predicted */
 	struct shared_table *shared;	/* NULL: no memory, and no prefix counts as shared */
 	struct marks_table *marks;	/* NULL: no memory, and no cache's size is inferred */
@@ -197,6 +200,10 @@ static inline void settling_add(struct settling *st, index_claim claim, bool con
 }
 
 void settle(struct route *r, struct settling *st, msec now);
+
+/* session.c: return the key of the response whose id has the hash <id>; 0: <id> is 0. <tenant>: of
+ * struct lesson. */
+uint64_t response_key(const struct route *r, uint64_t tenant, uint64_t id);
 
 /* Close an entry, as ledger_close() does. */
 static inline uint64_t entry_close(

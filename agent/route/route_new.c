@@ -65,6 +65,8 @@ static int make_parts(struct route *r, const struct route_opts *o, uint64_t seed
 	return keep_decisions(r, o, seed);
 }
 
+#define RESPONSES_PART	8u	/* of the memory of sessions */
+
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
 {
 	struct route *r = mem_alloc(sizeof(*r));
@@ -81,7 +83,8 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->marks = marks_table_new();
 	r->shared = shared_table_new();
 	r->grown = grown_table_new();
-	r->sessions = sessions_new(o->sessions_max_bytes);
+	r->sessions = sessions_new(o->sessions_max_bytes - o->sessions_max_bytes / RESPONSES_PART);
+	r->responses = responses_new(o->sessions_max_bytes / RESPONSES_PART);
 	if (make_parts(r, o, seed) < 0) {
 		route_free(r);
 		return NULL;
@@ -100,6 +103,7 @@ void route_free(struct route *r)
 	shared_table_free(r->shared);
 	grown_table_free(r->grown);
 	sessions_free(r->sessions);
+	responses_free(r->responses);
 	ledger_fini(&r->ledger);
 	problems_fini(&r->problems);
 	pools_free(r);

@@ -1,4 +1,5 @@
-/* session.c - what the session of a request tells: fleet/sessions.h.
+/* session.c - what the session of a request tells: fleet/sessions.h; and which server has the
+ * response that it continues: fleet/responses.h.
  *
  * Its key is a hash of the session's name, the tenant, and the first mark of the prompt, which
  * stands for the space and the first pages. So requests of one session with another system prompt,
@@ -24,6 +25,44 @@ static uint64_t name_of(const struct route *r, struct job *j)
 	return h;
 }
 
+/* ---- responses that engines store ----------------------------------------------------------- */
+
+static uint64_t tenant_of(const struct route *r, const struct job *j)
+{
+	return hash_mix_span(&r->key, 16, j->rq.tenant) | 1;
+}
+
+uint64_t response_key(const struct route *r, uint64_t tenant, uint64_t id)
+{
+	return id != 0 ? hash_mix(&r->key, hash_mix(&r->key, 17, tenant), id) | 1 : 0;
+}
+
+uint64_t job_stores(const struct route *r, const struct job *j)
+{
+	return j->rq.prompt->api == API_RESPONSES ? tenant_of(r, j) : 0;
+}
+
+void job_stored(struct route *r, struct job *j)
+{
+	uint64_t id = j->rq.prompt->previous;
+	server_id at;
+
+	if (id == 0)
+		return;
+	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id));
+	j->stored = at != SERVER_NONE && server_set_has(&j->candidates, at);
+	r->stats.responses_followed += j->stored;
+	r->stats.responses_unknown += !j->stored;
+	if (!j->stored)
+		return;
+	j->scratch->candidates[0].id = at;
+	j->n_candidates = 1;
+	memset(&j->candidates, 0, sizeof(j->candidates));
+	server_set_add(&j->candidates, at);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
 void job_session(const struct route *r, struct job *j)
 {
 	const struct marks *m = &j->scratch->marks;
@@ -32,7 +71,7 @@ void job_session(const struct route *r, struct job *j)
 	if (name == 0)
 		return;
 	j->turn = (struct session_turn){
-		.tenant = hash_mix_span(&r->key, 16, j->rq.tenant), .kind = j->asks.model,
+		.tenant = tenant_of(r, j), .kind = j->asks.model,
 		.tokens = j->rq.tokens + j->rq.unseen_tokens, .cut = j->rq.unseen_tokens > 0,
 		.n = m->n, .depth = m->depth, .mark = m->key,
 	};
@@ -128,12 +167,29 @@ void job_session_sent(struct route *r, struct job *j, const struct server *s)
 	j->taken_up.since = j->view.tail[k].let_go;
 }
 
-void job_session_placed(struct route *r, struct job *j, struct index_place end)
+void session_placed(struct route *r, uint64_t key, server_id to, struct index_place end,
+    const struct session_view *v, uint32_t keep, msec now)
 {
 	const struct session_place here = { end.node, end.depth, end.era };
-	const struct session_tail *l = &j->view.tail[0];
+	const struct session_tail *l = &v->tail[0];
 	const struct session_place old = l->place;
 	uint32_t room = 0;
+
+	if (v->shrank) {
+		room = index_let_go(
+		    r->index, (struct index_place){ old.node, old.depth, old.era }, l->server, keep);
+		index_add_output(r->index, l->server, room, now);
+	}
+	pthread_mutex_lock(&r->lock);
+	sessions_placed(r->sessions, key, to, &here);
+	if (room > 0)
+		sessions_let_go(r->sessions, key, &old, now);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void job_session_placed(struct route *r, struct job *j, struct index_place end)
+{
+	server_id before = j->view.tail[0].server;
 
 	if (j->taken_up.pages > 0)
 		index_take_output(r->index, j->to, j->taken_up.pages * j->rq.space.page_room,
@@ -141,16 +197,8 @@ void job_session_placed(struct route *r, struct job *j, struct index_place end)
 	if (j->taken_up.hidden > 0)
 		index_take_output(r->index, j->to, room_of_tokens(j->taken_up.hidden),
 		    j->taken_up.hidden_since);
-	if (j->view.shrank) {
-		room = index_let_go(r->index, (struct index_place){ old.node, old.depth, old.era },
-		    l->server, index_match_depth(&j->scratch->match, l->server));
-		index_add_output(r->index, l->server, room, j->rq.now);
-	}
-	pthread_mutex_lock(&r->lock);
-	sessions_placed(r->sessions, j->turn.key, j->to, &here);
-	if (room > 0)
-		sessions_let_go(r->sessions, j->turn.key, &old, j->rq.now);
-	pthread_mutex_unlock(&r->lock);
+	session_placed(r, j->turn.key, j->to, end, &j->view,
+	    j->view.shrank ? index_match_depth(&j->scratch->match, before) : 0, j->rq.now);
 }
 
 #define TURNS_MOST	20	/* that count */

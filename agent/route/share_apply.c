@@ -106,6 +106,7 @@ static void note_lesson(struct lesson *l, const struct share_placed *p)
 	l->streams = p->streams;
 	l->whole = p->whole;
 	l->generates = p->generates;
+	l->hidden = p->session.hidden;
 	l->end = (struct grown_end){
 		.key = p->end.key, .tokens = p->end.tokens, .tail = p->end.tail, .n_tail = p->end.n_tail,
 	};
@@ -135,9 +136,36 @@ static void note_prompt(struct route *r, struct server *s, const struct share_pl
 	onway_sent(r, p->uid, m, s, fresh, now);
 }
 
+/* Make <u> the turn that the request is. Its marks, in sh->marks, are borrowed. */
+static void turn_of(struct route *r, const struct share_placed *p, struct session_turn *u)
+{
+	const struct marks *m = &r->sharing->marks;
+
+	*u = (struct session_turn){
+		.key = p->session.key, .tenant = p->session.tenant, .kind = p->session.kind,
+		.tokens = at_most(p->session.tokens, TOKENS_MOST), .cut = p->session.cut,
+		.n = m->n, .depth = m->depth, .mark = m->key,
+	};
+}
+
+/* Note the turn of its session, as ledger_enter() does for one of this agent. */
+static void note_session(struct route *r, struct open_request *o, const struct server *s,
+    const struct share_placed *p, double work_s, struct session_view *v, msec now)
+{
+	struct session_turn u;
+
+	if (p->session.key == 0 || r->sessions == NULL)
+		return;
+	turn_of(r, p, &u);
+	o->session = u.key;
+	sessions_look(r->sessions, &u, now, v);
+	sessions_sent(
+	    r->sessions, &u, s->id, p->session.again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
+}
+
 /* Open an entry at <s>. Returns NULL if there is no memory. */
 static struct ledger_entry *open_entry(struct route *r, struct sibling *by, struct server *s,
-    const struct share_placed *p, msec now)
+    const struct share_placed *p, struct session_view *v, msec now)
 {
 	struct slot *sl = server_slot(s, PROCESS_OF_SIBLINGS, now);
 	struct work work = work_of(p, s, now);
@@ -155,13 +183,16 @@ static struct ledger_entry *open_entry(struct route *r, struct sibling *by, stru
 	o->turn_before = s->last_pick;
 	o->turn = s->last_pick = ++s->pool->picks;
 	note_lesson(&o->lesson, p);
+	note_session(r, o, s, p, work.s, v, now);
 	sibling_opened(r->sharing, by, o);
 	return e;
 }
 
-/* Enter the request. Returns its server, or SERVER_NONE if it is not entered. The lock is held. */
+/* Enter the request, and set <v> if it has a session. Returns its server, or SERVER_NONE if it is
+ * not entered. The lock is held. */
 static server_id enter_placed(struct route *r, share_agent from, const struct share_placed *p,
-    const struct whole *w, struct ledger_pending *pending, struct settling *st, msec now)
+    const struct whole *w, struct ledger_pending *pending, struct session_view *v,
+    struct settling *st, msec now)
 {
 	struct sharing *sh = r->sharing;
 	struct sibling *by = sibling_met(sh, from);
@@ -178,7 +209,7 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 	}
 	make_room(r, st, now);
 	note_prompt(r, s, p, w, now);
-	if ((e = open_entry(r, by, s, p, now)) == NULL) {
+	if ((e = open_entry(r, by, s, p, v, now)) == NULL) {
 		count_add_any(&sh->n.refused, 1);
 		return SERVER_NONE;
 	}
@@ -188,7 +219,7 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 }
 
 static void commit_placed(struct route *r, const struct share_placed *p, const struct whole *w,
-    server_id to, const struct ledger_pending *pending, msec now)
+    server_id to, const struct ledger_pending *pending, const struct session_view *v, msec now)
 {
 	uint32_t grown = (uint32_t)at_most(p->grown, w->n);
 	struct index_place end;
@@ -199,6 +230,8 @@ static void commit_placed(struct route *r, const struct share_placed *p, const s
 		    now - (msec)at_most((uint64_t)(p->grown_ago_ms > 0 ? p->grown_ago_ms : 0), TOKENS_MOST));
 	claim = share_commit(r, w, &p->anchor, to, p->priority, now, &end);
 	attach_claim(r, p->uid, pending, claim, to, p->at.server.n == 0, now);
+	if (p->session.key != 0)	/* the marks say how much both prompts have in common, at least */
+		session_placed(r, p->session.key, to, end, v, v->proven[0], now);
 	share_enter_pages(r, w, end);
 }
 
@@ -245,6 +278,7 @@ static void apply_placed(
     struct route *r, share_agent from, const struct share_placed *p, msec now)
 {
 	struct ledger_pending pending = { .settled = false };
+	struct session_view v = { .shrank = false };
 	struct settling st;
 	struct whole w;
 	server_id to = SERVER_NONE;
@@ -260,12 +294,12 @@ static void apply_placed(
 	}
 	share_take_placed(r, p, &w);
 	pthread_mutex_lock(&r->lock);
-	to = enter_placed(r, from, p, &w, &pending, &st, now);
+	to = enter_placed(r, from, p, &w, &pending, &v, &st, now);
 	early = to != SERVER_NONE && early_has(r->sharing, p->uid);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, now);
 	if (to != SERVER_NONE && w.n > 0)
-		commit_placed(r, p, &w, to, &pending, now);
+		commit_placed(r, p, &w, to, &pending, &v, now);
 	pthread_rwlock_unlock(&r->opts_lock);
 	if (early)
 		learn_early(r, p->uid, now);
@@ -307,7 +341,7 @@ static void apply_fact(struct route *r, const struct share_fact *e, msec now)
 {
 	struct fact f = e->fact;
 
-	f.uid = f.wanted = f.orca = f.token = f.why = (struct span){ 0 };
+	f.uid = f.wanted = f.orca = f.token = f.why = f.response = (struct span){ 0 };
 	f.line = f.has_why = false;
 	f.error = -1;
 	if (e->uid != 0)

@@ -138,7 +138,9 @@ struct share_space share_space_of(const struct route *r, const struct space_key 
 
 /* The request of <j> was entered in the ledger, and its pages were committed up to <end>. */
 void share_placed(struct route *r, const struct job *j, struct index_place end);
-void share_fact(struct route *r, uint64_t uid, uint32_t part, const struct fact *f);
+/* <stored>: as in struct fact */
+void share_fact(
+    struct route *r, uint64_t uid, uint32_t part, const struct fact *f, uint64_t stored);
 void share_head(void *route, uint64_t tenant, struct span bytes);	/* a heads_tell_fn */
 void share_taken_back(struct route *r, uint64_t uid, uint32_t part, bool served);
 

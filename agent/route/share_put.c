@@ -95,6 +95,11 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 			.key = j->end.key, .tokens = j->end.tokens, .tail = j->end.tail,
 			.n_tail = j->end.n_tail,
 		},
+		.session = {
+			.key = j->turn.key, .tenant = j->turn.tenant, .kind = j->turn.kind,
+			.tokens = j->turn.tokens, .hidden = j->sent.lesson.hidden, .cut = j->turn.cut,
+			.again = j->previous != SERVER_NONE,
+		},
 	};
 	if (chain != NULL)
 		anchors_prefetch(sh->anchors, chain + anchor.depth / ANCHOR_EVERY,
@@ -110,10 +115,12 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		    &j->scratch->marks);
 }
 
-void share_fact(struct route *r, uint64_t uid, uint32_t part, const struct fact *f)
+void share_fact(
+    struct route *r, uint64_t uid, uint32_t part, const struct fact *f, uint64_t stored)
 {
 	struct share_entry e = { .kind = SHARE_FACT, .u.fact = { .uid = uid, .fact = *f } };
 
+	e.u.fact.fact.stored = stored;
 	put(r->sharing, part, &e);
 }
 

@@ -54,6 +54,7 @@ void early_put(struct sharing *sh, uint64_t uid, const struct fact *f, msec now)
 		memcpy(e->server, f->server.p, n);
 	e->fact.type = fact_streams(f) ? SPAN("text/event-stream") : (struct span){ 0 };
 	e->fact.uid = e->fact.pool = e->fact.wanted = e->fact.orca = e->fact.token = e->fact.why =
+	    e->fact.response =
 	    (struct span){ 0 };
 	e->fact.server = span_of(e->server, n);
 	e->fact.lacks = NULL;

@@ -1,8 +1,9 @@
 /* message.c - one table of arguments for requests, one for facts. */
 #include "agent/base/num.h"
+#include "agent/feed/response_id.h"
 #include "agent/serve/message_in.h"
 
-enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT };
+enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT, A_HEAD };
 
 struct arg {
 	const char *name;
@@ -26,13 +27,14 @@ static const struct arg request_args[] = {
 	{ NULL, 0, 0 }
 };
 
-/* The fields of the log line (feed/logline.c), and <ct> of the response. */
+/* Fields of the log line (feed/logline.c); of the response <ct>, and its first bytes, <head>. */
 static const struct arg fact_args[] = {
 	{ "uid", A_SPAN, offsetof(struct fact, uid) },
 	{ "be", A_SPAN, offsetof(struct fact, pool) },
 	{ "srv", A_SPAN, offsetof(struct fact, server) },
 	{ "want", A_SPAN, offsetof(struct fact, wanted) },
 	{ "ct", A_SPAN, offsetof(struct fact, type) },
+	{ "head", A_HEAD, offsetof(struct fact, response) },
 	{ "st", A_INT32, offsetof(struct fact, status) },
 	{ "ts", A_END, offsetof(struct fact, end) },
 	{ "tw", A_INT64, offsetof(struct fact, queue_ms) },
@@ -141,6 +143,10 @@ static void read_arg(void *to, const struct arg *a, const struct spop_data *d)
 		break;
 	case A_RETRIES:
 		read_retries(to, d);
+		break;
+	case A_HEAD:
+		if (spop_data_str(d, &s))
+			*(struct span *)at = response_id(span_of(s.p, s.n));
 		break;
 	case A_COUNT:
 		if (spop_data_str(d, &s))

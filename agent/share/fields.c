@@ -260,6 +260,19 @@ static void end_fields(struct share_fields *f, struct share_end *e)
 	field_number16(f, &e->n_tail);
 }
 
+/* Older agents do not write it. */
+static void session_fields(struct share_fields *f, struct share_placed *p)
+{
+	if (f->in == NULL ? p->session.key == 0 : f->left == 0)
+		return;
+	field_hash(f, &p->session.key);
+	field_hash(f, &p->session.tenant);
+	field_hash(f, &p->session.kind);
+	field_number(f, &p->session.tokens, SHARE_TOKENS_MAX);
+	field_number32(f, &p->session.hidden, UINT32_MAX);
+	FLAGS(f, 2, &p->session.cut, &p->session.again);
+}
+
 static void placed_fields(struct share_fields *f, struct share_placed *p)
 {
 	bool has_end = p->end.key != 0;
@@ -284,6 +297,7 @@ static void placed_fields(struct share_fields *f, struct share_placed *p)
 	if (has_end)
 		end_fields(f, &p->end);
 	field_pages(f, &p->pages, &p->n);
+	session_fields(f, p);
 }
 
 static void fact_fields(struct share_fields *f, struct share_fact *s)
@@ -310,6 +324,8 @@ static void fact_fields(struct share_fields *f, struct share_fact *s)
 	field_maybe32(f, &t->retries, 0xffff);
 	field_maybe(f, &t->prompt_tokens, SHARE_TOKENS_MAX);
 	field_maybe(f, &t->output_tokens, SHARE_TOKENS_MAX);
+	if (f->in == NULL ? t->stored != 0 : f->left >= 8)	/* older agents do not write it */
+		field_hash(f, &t->stored);
 	if (f->in == NULL)
 		return;
 	t->pool = at.pool;

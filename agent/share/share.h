@@ -121,12 +121,20 @@ struct share_placed {
 	uint32_t block;			/* ids in a page; 0: pages of text */
 	bool streams, whole, generates;
 	struct share_end end;		/* .key 0: unknown */
+	/* its session: hashes of its name, its tenant and its model; <key> 0: none. Tokens of the prompt
+	 * with the unseen part, and those of the latter that the server did not have */
+	struct {
+		uint64_t key, tenant, kind, tokens;
+		uint32_t hidden;
+		bool cut, again;	/* not all was seen; it is decided anew */
+	} session;
 };
 
 struct share_fact {
 	uint64_t uid;
 	/* kind, pool, server, status, end, the four times, both bytes, retries, redispatched, both
-	 * counts of tokens, and of <type> whether it is a stream of events; the rest is unknown */
+	 * counts of tokens, <stored>, and of <type> whether it is a stream of events; the rest is
+	 * unknown */
 	struct fact fact;
 	uint64_t process;
 };

@@ -3,6 +3,7 @@
  * Strings lie in the scratch buffer. A header before the object and any text after it change
  * nothing. The fields equal those that a slow reader finds. */
 #include "agent/feed/logline.h"
+#include "agent/feed/response_id.h"
 #include "tests/fuzz/lib/fuzz.h"
 #include "tests/unit/prompt/ref.h"
 
@@ -90,6 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *brace = size ? memchr(data, '{', size) : NULL;
 	struct fact f;
 	int rc = logline_parse(&room[0], (const char *)data, size, &f);
+	struct span id = response_id(span_of(data, size));
+
+	must(id.n == 0 || (span_within(id, (const char *)data, size) && id.n <= RESPONSE_ID_MAX));
 
 	if (brace == NULL) {
 		must(rc == -1);

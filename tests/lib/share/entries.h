@@ -107,6 +107,7 @@ static inline void entry_fact(struct rng *rng, struct share_fact *s)
 	f->redispatched = rng_below(rng, 2);
 	f->prompt_tokens = entry_maybe(rng, SHARE_TOKENS_MAX);
 	f->output_tokens = entry_maybe(rng, SHARE_TOKENS_MAX);
+	f->stored = rng_below(rng, 2) ? rng_next(rng) : 0;
 }
 
 static inline void entry_placed(struct rng *rng, struct share_placed *p, uint32_t max_pages)
@@ -130,6 +131,15 @@ static inline void entry_placed(struct rng *rng, struct share_placed *p, uint32_
 	if (rng_below(rng, 2))
 		p->end = (struct share_end){ rng_next(rng), entry_number(rng, SHARE_TOKENS_MAX),
 			(uint32_t)rng_next(rng), (uint16_t)rng_next(rng) };
+	if (rng_below(rng, 2) == 0)
+		return;
+	p->session.key = rng_next(rng) | 1;
+	p->session.tenant = rng_next(rng);
+	p->session.kind = rng_next(rng);
+	p->session.tokens = entry_number(rng, SHARE_TOKENS_MAX);
+	p->session.hidden = (uint32_t)entry_number(rng, UINT32_MAX);
+	p->session.cut = rng_below(rng, 2);
+	p->session.again = rng_below(rng, 2);
 }
 
 static inline void entry_lists(struct rng *rng)
@@ -245,7 +255,9 @@ static inline bool same_placed(const struct share_placed *a, const struct share_
 	    SAME(nominal_s) && SAME(unseen_s) && SAME(work_tokens) && SAME(prompt_tokens) &&
 	    SAME(common_tokens) && SAME(branched) && SAME(grown) && SAME(grown_ago_ms) && SAME(block) &&
 	    SAME(streams) && SAME(whole) && SAME(generates) && SAME(end.key) && SAME(end.tokens) &&
-	    SAME(end.tail) && SAME(end.n_tail);
+	    SAME(end.tail) && SAME(end.n_tail) && SAME(session.key) && SAME(session.tenant) &&
+	    SAME(session.kind) && SAME(session.tokens) && SAME(session.hidden) && SAME(session.cut) &&
+	    SAME(session.again);
 }
 
 /* Also the fields that do not travel: those of <a> are empty. */
@@ -256,7 +268,8 @@ static inline bool same_fact(const struct fact *a, const struct fact *b)
 	    span_eq(a->type, b->type) && SAME(status) && SAME(end) && SAME(queue_ms) &&
 	    SAME(connect_ms) && SAME(response_ms) && SAME(total_ms) && SAME(bytes_out) &&
 	    SAME(bytes_in) && SAME(retries) && SAME(redispatched) && SAME(prompt_tokens) &&
-	    SAME(output_tokens) && span_eq(a->orca, b->orca) && span_eq(a->token, b->token) &&
+	    SAME(output_tokens) && SAME(stored) && span_eq(a->response, b->response) &&
+	    span_eq(a->orca, b->orca) && span_eq(a->token, b->token) &&
 	    SAME(line) && SAME(has_why) && span_eq(a->why, b->why) && SAME(error) && SAME(lacks);
 }
 

@@ -87,6 +87,7 @@ static inline void pack_fact(struct parcel *p, struct fact *f)
 	f->redispatched = was.redispatched;
 	f->prompt_tokens = was.prompt_tokens;
 	f->output_tokens = was.output_tokens;
+	f->stored = was.stored;
 	pack_span(p, &f->pool);
 	pack_span(p, &f->server);
 }

@@ -173,7 +173,7 @@ static void fields_that_do_not_travel(void **state)
 	size_t n;
 
 	fact_init(f, FACT_DONE);
-	f->uid = f->wanted = f->orca = f->token = f->why = span_str("secret");
+	f->uid = f->wanted = f->orca = f->token = f->why = f->response = span_str("secret");
 	f->lacks = "secret";
 	f->line = f->has_why = true;
 	f->type = span_str("application/secret");

@@ -1,0 +1,147 @@
+/* test_responses.c - a request that continues a stored response goes to the server that has it. */
+#include "tests/unit/route/world.h"
+
+static unsigned n;
+
+/* Ask with the id of an earlier response; "": none. */
+static void continue_response(struct world *w, const char *id, const char *input)
+{
+	char uid[16];
+
+	snprintf(uid, sizeof(uid), "u%u", n++);
+	w->body.n = 0;
+	w->q.path = SPAN("/v1/responses");
+	say(&w->body, "{\"model\":\"m\",\"input\":\"%s\"", input);
+	if (id[0] != '\0')
+		say(&w->body, ",\"previous_response_id\":\"%s\"", id);
+	say(&w->body, "}");
+	send(w, uid);
+	w->now += 100;
+}
+
+/* The last request was answered with the response <id>: by its first bytes, or its log line. */
+static void stored(struct world *w, enum fact_kind kind, const char *id)
+{
+	char uid[16], srv[SERVER_NAME_MAX + 1];
+	struct fact f;
+
+	snprintf(uid, sizeof(uid), "u%u", n - 1);
+	snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w->a.server));
+	fact_init(&f, kind);
+	f.uid = span_str(uid);
+	f.server = span_str(srv);
+	f.status = 200;
+	f.end = END_OK;
+	f.response_ms = 20;
+	f.type = kind == FACT_FIRST ? SPAN(STREAM) : SPAN("");
+	f.response = span_str(id);
+	route_learn(w->r, &f, w->now);
+	if (kind == FACT_FIRST)
+		tell_done(w, uid, srv, 200, "--", 20);
+}
+
+static void it_goes_to_its_server(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (unsigned kind = 0; kind < 2; kind++) {
+		world_start(&w);
+		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+		continue_response(&w, "", "hello");
+		stored(&w, kind ? FACT_DONE : FACT_FIRST, "resp_1");
+		assert_int_equal(stats(&w).responses, 1);
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,50,9,1;s4=1,0,0,1");
+		continue_response(&w, "resp_1", "go on");		/* however busy it is */
+		assert_span(w.a.server, "s3");
+		assert_why(&w, WHY_STICKY);
+		assert_int_equal(w.a.alt.n, 0);
+		assert_int_equal(stats(&w).responses_followed, 1);
+		continue_response(&w, "resp_2", "go on");
+		assert_span(w.a.server, "s1");
+		assert_int_equal(stats(&w).responses_unknown, 1);
+		world_end(&w);
+	}
+}
+
+/* A server that is down, or that is not of the pool, cannot be named. */
+static void its_server_is_down(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "resp_1");
+	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=0,0,0,1;s4=1,0,0,1");
+	continue_response(&w, "resp_1", "go on");
+	assert_false(is(w.a.server, "s3"));
+	w.q.load = SPAN(IDLE4);
+	w.q.pool = SPAN("other");
+	continue_response(&w, "resp_1", "go on");
+	assert_int_equal(stats(&w).responses_followed, 0);
+	assert_int_equal(stats(&w).responses_unknown, 2);
+	world_end(&w);
+}
+
+static void tenants_have_their_own(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.tenant = SPAN("acme");
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "resp_1");
+	w.q.tenant = SPAN("umbrella");
+	continue_response(&w, "resp_1", "go on");
+	assert_int_equal(stats(&w).responses_followed, 0);
+	w.q.tenant = SPAN("acme");
+	continue_response(&w, "resp_1", "go on");
+	assert_int_equal(stats(&w).responses_followed, 1);
+	world_end(&w);
+}
+
+/* Only answers of that API have ids of responses, and only served ones. */
+static void other_answers_store_nothing(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "chat", "ab");
+	{
+		struct fact f = served_fact("chat");
+
+		f.response = SPAN("chatcmpl-1");
+		route_learn(w.r, &f, w.now);
+	}
+	continue_response(&w, "", "hello");
+	{
+		struct fact f = served_fact("");
+		char uid[16];
+
+		snprintf(uid, sizeof(uid), "u%u", n - 1);
+		f.uid = span_str(uid);
+		f.status = 500;
+		f.response = SPAN("resp_1");
+		route_learn(w.r, &f, w.now);
+	}
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "no id\"");
+	assert_int_equal(stats(&w).responses, 0);
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_goes_to_its_server),
+		cmocka_unit_test(its_server_is_down),
+		cmocka_unit_test(tenants_have_their_own),
+		cmocka_unit_test(other_answers_store_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
