@@ -8,7 +8,8 @@ matter of luck or speed.
 
 chat has 20 requests a second at six engines, so in one of six cases another one comes before the
 entries of the one before have arrived, 10 ms later. Two agents then choose the same idle engine
-more often than one agent would, and the mean grows by some percent. So its bound is wider.
+more often than one agent would, and the mean grows by some percent. So its bound is wider, and of
+four seeds, as for agentic with 14 KB of each body: what is hidden is known by sessions only.
 """
 import json
 import os
@@ -26,6 +27,7 @@ FULL = ["--workload", "agents", "--limit", "600", "--engines", "4", "--load", "0
         "--capacity", "100000"]
 FULL_CHAT = ["--workload", "chat", "--limit", "700", "--engines", "6", "--speed", "1",
              "--capacity", "40000"]
+CUT = AGENTIC + ["--body-limit", "14000"]
 WITHIN_S = 5		# all agents hold the same so long after the last request
 passed = failed = 0
 
@@ -41,6 +43,11 @@ def run(source, agents, *options):
                           "--agents", str(agents), *options],
                          check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(out.splitlines()[0])
+
+
+def mean_of(source, agents, seeds=4):
+    got = [run(source, agents, "--seed", str(s + 1)) for s in range(seeds)]
+    return {k: sum(r[k] for r in got) / seeds for k in ("hit", "ttft_mean")}
 
 
 def as_good(what, r, one, hit_off=0.01, mean_off=0.03):
@@ -90,10 +97,10 @@ def main():
     as_good("agentic, 8 behind one HAProxy",
             run(AGENTIC, 8, "--one-haproxy", "--agents-random"), one["agentic"])
     r = run(QUICK, 8)
-    as_good("agents, 8", r, one["agents"])
+    as_good("agents, 8", mean_of(QUICK, 8), mean_of(QUICK, 1), mean_off=0.02)
     check("the same again", same_figures(r, run(QUICK, 8)), "all figures but times")
-    # agents do not tell each other of sessions, which help one agent here
-    as_good("chat, 8", run(CHAT, 8), one["chat"], hit_off=0.015, mean_off=0.1)
+    as_good("chat, 8", mean_of(CHAT, 8), mean_of(CHAT, 1), hit_off=0.012, mean_off=0.07)
+    as_good("agentic, 8, bodies cut", mean_of(CUT, 8), mean_of(CUT, 1), mean_off=0.2)
     r = run(QUICK, 4, "--share-loss", "0.01")
     as_good("agents, 4, 1 % lost", r, one["agents"])
     equal("agents, 4, 1 % lost", r)
