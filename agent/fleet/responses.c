@@ -102,6 +102,20 @@ void responses_server_gone(struct responses *t, server_id id)
 		t->life[id]++;
 }
 
+uint32_t responses_read(
+    const struct responses *t, uint32_t *from, struct response_saved *out, uint32_t n)
+{
+	uint32_t k = 0;
+
+	for (; t != NULL && k < n && *from < (t->mask + 1) * WAYS; ++*from) {
+		const struct response *x = &t->place[*from];
+
+		if (x->key != 0 && x->life == t->life[x->at])
+			out[k++] = (struct response_saved){ x->key, x->at };
+	}
+	return k;
+}
+
 uint64_t responses_known(const struct responses *t)
 {
 	return t != NULL ? t->n : 0;

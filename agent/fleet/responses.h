@@ -1,9 +1,9 @@
 /* responses.h - which server has stored which response, for requests that continue one by its id
  * ("previous_response_id"): any other server would answer that it does not know it.
  *
- * A table of fixed size, in sets of four places. A response replaces the oldest of its set. Keys are
- * keyed hashes of the id and the tenant, so a tenant finds none of another. Not locked: the owner
- * locks. O(1) each. All functions take NULL, which means that none are known. */
+ * A table of fixed size, in sets of four places. A response replaces the oldest of its set. Keys
+ * are keyed hashes of the id and the tenant, so a tenant finds none of another. Not locked: the
+ * owner locks. O(1) each. All functions take NULL, which means that none are known. */
 #ifndef KVROUTE_FLEET_RESPONSES_H
 #define KVROUTE_FLEET_RESPONSES_H
 
@@ -25,6 +25,15 @@ server_id responses_find(const struct responses *t, uint64_t key);
 
 /* <id> has left; the number may be given to another server. */
 void responses_server_gone(struct responses *t, server_id id);
+
+struct response_saved {
+	uint64_t key;
+	server_id at;
+};
+
+/* Copy at most <n> from place <*from> on, which moves on. Returns how many; 0: the end. */
+uint32_t responses_read(
+    const struct responses *t, uint32_t *from, struct response_saved *out, uint32_t n);
 
 /* Return how many are known. */
 uint64_t responses_known(const struct responses *t);

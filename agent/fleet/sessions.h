@@ -134,6 +134,31 @@ double sessions_turns_left(const struct sessions *t, uint64_t kind);
 /* Let promises decay: look at the next <n> sessions. */
 void sessions_age(struct sessions *t, uint32_t n, msec now);
 
+/* ---- over a restart ---- */
+
+struct session_saved {
+	uint64_t key;
+	uint32_t turns, gap_ms, work_us;
+	uint8_t trust, tenant, kind;
+	msec seen;
+	struct session_tail tail[SESSION_TAILS];	/* places are not known again */
+};
+
+struct session_learned {	/* of a model */
+	uint64_t key;
+	uint32_t turns, sessions, gap_ms;
+};
+
+/* Copy at most <n> from number <*from> on, which moves on. Returns how many; 0: the end. */
+uint32_t sessions_read(
+    const struct sessions *t, uint32_t *from, struct session_saved *out, uint32_t n);
+/* Add a session, unless it is known. Later ones are evicted later. */
+void sessions_restore(struct sessions *t, const struct session_saved *s, msec now);
+
+/* Copy what is learned of model <i>; .key 0: nothing. Returns false if <i> is beyond the last. */
+bool sessions_learned(const struct sessions *t, uint32_t i, struct session_learned *k);
+void sessions_learned_before(struct sessions *t, const struct session_learned *k);
+
 struct sessions_stats {
 	uint64_t max_bytes, sessions, max_sessions;
 	/* requests with a session; of these to the server of its last turn; to another one */

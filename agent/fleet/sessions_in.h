@@ -11,6 +11,7 @@
 #define TRUST_LEAST	96u	/* below it the session counts for nothing */
 #define TENANTS		256u	/* counters; tenants may share one */
 #define KINDS		64u
+#define SESSION_TURNS_KEPT	4096u	/* of a model; then older ones count half */
 
 /* Links are numbers of entries; 0: none, and in the list both of its ends. */
 struct session {

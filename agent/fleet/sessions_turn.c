@@ -3,7 +3,6 @@
 
 #define TRUST_SURE	140u	/* from here on its old path may be let go */
 #define TRUST_TAILS	2u	/* with more, a chance request is too often taken for a turn */
-#define KIND_HALVE	4096u	/* turns after which older ones count half */
 #define GAP_LEARNED_MS	600000	/* a longer gap counts as this */
 
 /* ---- trust --------------------------------------------------------------------------------- */
@@ -188,7 +187,7 @@ static void count_turn(struct sessions *t, struct session *s)
 		return;
 	k->turns++;
 	k->sessions += s->turns == 1;
-	if (k->turns < KIND_HALVE)
+	if (k->turns < SESSION_TURNS_KEPT)
 		return;
 	k->turns /= 2;
 	k->sessions = (k->sessions + 1) / 2;

@@ -40,7 +40,7 @@ void snapfile_init(
 	s->dir = -1;
 	s->opener = opener;
 	s->bytes_most = snapshot_bytes_most(ro->index.max_bytes) + route_events_bytes_most(ro) +
-		POSITIONS_HEAD + SHARE_POSITIONS_MAX;
+		route_sessions_bytes_most(ro) + POSITIONS_HEAD + SHARE_POSITIONS_MAX;
 	snprintf(s->path, sizeof(s->path), "%s", o->snapshot_file);
 	snprintf(s->dir_path, sizeof(s->dir_path), "%s", o->snapshot_file);
 	if ((slash = strrchr(s->dir_path, '/')) == NULL)
@@ -162,6 +162,7 @@ static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapsh
 	if (route_restore(s->route, &saved, st, e) != 0)
 		return -1;
 	tree = saved.n + restore_positions(s, p + saved.n, n - saved.n);
+	tree += route_restore_sessions(s->route, p + tree, n - tree, saved.now);
 	if (tree < n && route_restore_events(s->route, p + tree, n - tree, saved.now, e) != 0)
 		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
 	return 0;
@@ -300,7 +301,8 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	snapshot_writer_stats(w, st);
 	snapshot_writer_free(w);
 	errno = error;
-	return rc > 0 && write_positions(fd, positions, n) == 0 ?
+	return rc > 0 && write_positions(fd, positions, n) == 0 &&
+	    route_save_sessions(s->route, clock_msec(), write_bytes, &fd) == 0 ?
 		route_save_events(s->route, write_bytes, &fd) : -1;
 }
 

@@ -1,4 +1,4 @@
-/* test_responses.c - a bounded table of responses: the oldest go, and a server that left has none. */
+/* test_responses.c - a bounded table: the oldest responses go, and a server that left has none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

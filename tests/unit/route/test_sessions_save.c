@@ -1,0 +1,156 @@
+/* test_sessions_save.c - sessions and stored responses over a restart, whole, damaged and cut. */
+#include "tests/unit/route/world.h"
+
+#include "agent/base/buf.h"
+#include "agent/base/sections.h"
+
+static int put(void *arg, const void *p, size_t n)
+{
+	buf_add(arg, p, n);
+	return 0;
+}
+
+static int put_nothing(void *arg, const void *p, size_t n)
+{
+	(void)arg;
+	(void)p;
+	return n > 0 ? -1 : 0;
+}
+
+/* Send a turn of <session>, of which the first part is visible and <whole> bytes exist. */
+static void turn(struct world *w, const char *session, const char *load, int64_t whole)
+{
+	static unsigned n;
+	char uid[16], srv[SERVER_NAME_MAX + 1];
+
+	snprintf(uid, sizeof(uid), "t%u", n++);
+	chat(&w->body, "\"model\":\"m\",", "abc", "");
+	w->q.session = span_str(session);
+	w->q.load = span_str(load);
+	w->q.visible = (int64_t)w->body.n - 40;
+	w->q.whole = whole;
+	send_body(w, uid, span_of(w->body.p, w->body.n - 40));
+	snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w->a.server));
+	tell_done(w, uid, srv, 200, "--", 100);
+	w->now += 2000;
+}
+
+static void respond(struct world *w)
+{
+	struct fact f = served_fact("r");
+
+	w->q.path = SPAN("/v1/responses");
+	w->body.n = 0;
+	say(&w->body, "{\"model\":\"m\",\"input\":\"hello\"}");
+	w->q.load = SPAN("lb1/1;s3=1,0,0,1");
+	send(w, "r");
+	f.server = SPAN("s3");
+	f.response = SPAN("resp_1");
+	route_learn(w->r, &f, w->now);
+	w->q.path = SPAN("/v1/chat/completions");
+}
+
+/* Six sessions of several turns, at two servers in turn, and a response. */
+static struct buf saved(void)
+{
+	static const char *const name[] = { "one", "two", "three", "four", "five", "six" };
+	struct buf b = { 0 };
+	struct world w;
+
+	world_start(&w);
+	for (unsigned k = 0; k < 4; k++)
+		for (unsigned i = 0; i < 6; i++)
+			turn(&w, name[i], i % 2 ? "lb1/1;s2=1,0,0,1" : "lb1/1;s4=1,0,0,1", 200000 + 4000 * k);
+	respond(&w);
+	assert_int_equal(route_save_sessions(w.r, w.now, put_nothing, NULL), -1);
+	assert_int_equal(route_save_sessions(w.r, w.now, put, &b), 0);
+	assert_in_range(b.n, 1, route_sessions_bytes_most(&w.o));
+	world_end(&w);
+	return b;
+}
+
+static void they_come_back(void **state)
+{
+	static const char *const each[] = { "lb1/1;s1=1,0,0,1", "lb1/1;s2=1,0,0,1",
+		"lb1/1;s3=1,0,0,1", "lb1/1;s4=1,0,0,1" };
+	struct buf b = saved();
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	for (unsigned i = 0; i < 4; i++)		/* another order of numbers; all hold what is visible */
+		turn(&w, "", each[i], 0);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now), b.n);
+	assert_int_equal(stats(&w).sessions.sessions, 6);
+	assert_int_equal(stats(&w).responses, 1);
+	assert_true(sessions_promise(w.r->sessions, server(&w, "s2").v.id) > 0);
+	for (unsigned i = 0; i < 2; i++) {
+		turn(&w, i ? "five" : "two", IDLE4, 216000);
+		assert_span(w.a.server, i ? "s4" : "s2");
+		assert_true(w.a.hit_tokens > w.a.tokens * 9 / 10);
+	}
+	w.q.path = SPAN("/v1/responses");
+	w.body.n = 0;
+	say(&w.body, "{\"model\":\"m\",\"input\":\"hi\",\"previous_response_id\":\"resp_1\"}");
+	send(&w, "p");
+	assert_span(w.a.server, "s3");
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now), b.n);
+	assert_int_equal(stats(&w).sessions.sessions, 6);		/* twice changes nothing */
+	world_end(&w);
+	buf_free(&b);
+}
+
+/* Each byte changed in turn, also with a right checksum, and each length. */
+static void damaged(void **state)
+{
+	struct buf b = saved();
+	uint8_t *p = malloc(b.n);
+	struct world w;
+
+	(void)state;
+	assert_non_null(p);
+	world_start(&w);
+	for (size_t n = 0; n < b.n; n += n < 64 ? 1 : 37)
+		assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, n, w.now), 0);
+	for (size_t i = 0; i < b.n; i++) {
+		memcpy(p, b.p, b.n);
+		p[i] ^= (uint8_t)(1u << i % 8);
+		assert_true(route_restore_sessions(w.r, p, b.n, w.now) <= b.n);
+	}
+	for (size_t i = 24; i < b.n; i++) {
+		memcpy(p, b.p, b.n);
+		p[i] ^= (uint8_t)(i % 3 ? 0xff : 1u << i % 8);
+		if (i < 40 || i >= 48)
+			put64(p + 40, checksum(p + 48, b.n - 48));
+		assert_true(route_restore_sessions(w.r, p, b.n, w.now) <= b.n);
+	}
+	sessions_age(w.r->sessions, 10000, w.now + 100000);
+	free(p);
+	buf_free(&b);
+	world_end(&w);
+}
+
+static void without_any_nothing_is_written(void **state)
+{
+	struct buf b = { 0 };
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	ask(&w, "a", "ab");
+	assert_int_equal(route_save_sessions(w.r, w.now, put, &b), 0);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)"kvrread\n", 8, w.now), 0);
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(they_come_back),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(without_any_nothing_is_written),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
