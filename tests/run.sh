@@ -65,6 +65,7 @@ declare -A suite=(
 	[service]="python3 tests/it/service.py"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[answers]="python3 tests/it/answers.py"
+	[sessions]="python3 tests/it/sessions.py"
 	[stories]="python3 tests/it/stories.py"
 	[stories-asan]="$asan_make build/asan/kvroute build/asan/kvroutectl tools $asan_build &&
 		B=build/asan python3 tests/it/stories.py"
@@ -115,7 +116,7 @@ done
 costly="~unit,fuzz${SANITIZED:+,asan,tsan,clang,bare}"
 wait_1=stories,failures,restart,feed,threats,vtc,kvsub${SANITIZED:+,stories-asan}
 wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
-wait_3=socket,service,memory,models,scarce,work,ctl,events,spop-check,conf
+wait_3=socket,sessions,service,memory,models,scarce,work,ctl,events,spop-check,conf
 wait_4=truth,share,prefill,prefill-3.2
 wait_5=page,runtime,watch,attach,live,answers,fleet,topologies,compose
 files=man,install,kubernetes,manual,monitoring,doctor,bench-files,tools,ties,agents,agentic,prefill-sim

@@ -177,6 +177,7 @@ for f in $files; do
 		result $? "$f has the load line of load.sh in $pool"
 	done
 	[ "$(sed -n 's/"token":"%\[env(KVROUTE_TOKEN)\]",//; s/,"orca":"%\[var(txn.orca),json(utf8s)\]"//
+		s/,"rid":"%\[var(txn.rid),json(utf8s)\]"//
 		s/^ *log-format\(-sd\)\{0,1\} //p' \
 		"haproxy-conf/$f")" = "$log" ]
 	result $? "$f has the log line of haproxy.cfg"

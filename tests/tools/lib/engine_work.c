@@ -195,7 +195,7 @@ static void inference(struct conn *c, enum api api)
 			engine_job_free(j);
 		return;
 	}
-	snprintf(j->id, sizeof(j->id), "stub-%llu", (unsigned long long)e->next_id++);
+	snprintf(j->id, sizeof(j->id), "stub-%.20s-%llu", e->o.name, (unsigned long long)e->next_id++);
 	j->created = (int64_t)time(NULL);
 	j->owner = c;
 	c->job = j;
