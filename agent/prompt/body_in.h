@@ -87,6 +87,8 @@ struct mark {
 	bool system_seen, tools_seen, model_seen, lora_seen;
 };
 
+_Static_assert(sizeof(struct mark) <= 120, "each point of a body that is remembered has one");
+
 /* The value of "tools", for struct turns. */
 struct tools_value {
 	uint64_t at, n;			/* bytes of the body; n 0: none, or it is known */

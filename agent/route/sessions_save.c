@@ -1,4 +1,4 @@
-/* sessions_save.c - sessions and stored responses as bytes after the snapshot of the tree, and back.
+/* sessions_save.c - sessions and stored responses as bytes, after the tree in a snapshot, and back.
  *
  *   head       magic[8]  u32 version, bytes of the list  u64 key id  u32 names, kinds, sessions,
  *              responses  u64 checksum of the list
