@@ -8,7 +8,7 @@
 #define GAP_MOST_MS	600000
 #define GAP_START_MS	20000
 #define LATE_GAPS	2	/* gaps after which a session counts half */
-#define LATE_STEPS	4u	/* a session later than 2^4 gaps is over */
+#define LATE_STEPS	4u	/* a session later than 2^4 gaps promises nothing */
 
 _Static_assert(sizeof(struct sessions) < SESSIONS_LEAST / 2, "the least table has entries");
 
@@ -147,12 +147,13 @@ void session_used(struct sessions *t, uint32_t i)
 
 /* ---- promises ------------------------------------------------------------------------------ */
 
-msec session_over_after(const struct sessions *t, const struct session *s)
+/* Return the usual time between two turns of <s>. */
+static msec gap_of(const struct sessions *t, const struct session *s)
 {
 	uint32_t gap = s->gap_ms > 0 ? s->gap_ms : t->kind[s->kind].gap_ms;
 
 	gap = gap == 0 ? GAP_START_MS : gap < GAP_LEAST_MS ? GAP_LEAST_MS : gap;
-	return (msec)(gap < GAP_MOST_MS ? gap : GAP_MOST_MS) << LATE_STEPS;
+	return gap < GAP_MOST_MS ? gap : GAP_MOST_MS;
 }
 
 static double mean_turns(const struct session_kind *k)
@@ -164,7 +165,7 @@ void session_promise(struct sessions *t, struct session *s, msec now)
 {
 	server_id at = s->tail[0].server;
 	double turns = mean_turns(&t->kind[s->kind]), more = 1 - 1 / turns;
-	msec late = now - s->seen, gap = session_over_after(t, s) >> LATE_STEPS;
+	msec late = now - s->seen, gap = gap_of(t, s);
 	unsigned half = 0;
 
 	withdraw(t, s);

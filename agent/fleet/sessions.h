@@ -20,7 +20,7 @@
  * A session brings work back: about (turns - 1) / turns of sessions have another turn, after a gap,
  * with some more tokens. Turns, gap and growth are learned for each model. Sums of it by server are
  * the promised work. A session that is late counts half after two gaps, a quarter after four, and
- * so on; after sixteen it is over.
+ * so on; after sixteen it promises nothing. Where its last turn was still counts.
  *
  * Bounded in bytes. The session with the oldest turn is evicted first; one of a tenant that has few
  * is passed over a few times. Keys are keyed hashes. Not locked: the owner locks. O(1) each. */
@@ -100,8 +100,7 @@ struct sessions *sessions_new(size_t max_bytes);
 void sessions_free(struct sessions *t);		/* all functions take NULL for <t> */
 
 /* Set <v> for a request. Changes nothing. */
-void sessions_look(
-    const struct sessions *t, const struct session_turn *u, msec now, struct session_view *v);
+void sessions_look(const struct sessions *t, const struct session_turn *u, struct session_view *v);
 
 /* The request was sent to <to>. <again>: it had been, and is decided anew; nothing is learned.
  * <work_us>: microseconds of prefill that a turn takes there. */

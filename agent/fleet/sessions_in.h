@@ -1,7 +1,6 @@
 /* sessions_in.h - private to sessions.c and sessions_turn.c: the table of sessions.
  *
- * Sessions are chained by hash, and listed by age. One that is late counts ever less, until it is
- * over: session_over_after(). */
+ * Sessions are chained by hash, and listed by age. One that is late promises ever less. */
 #ifndef KVROUTE_FLEET_SESSIONS_IN_H
 #define KVROUTE_FLEET_SESSIONS_IN_H
 
@@ -63,8 +62,5 @@ void session_used(struct sessions *t, uint32_t i);	/* it is evicted last now */
 
 /* Enter in the sums what the session will bring back, as far as it is late. */
 void session_promise(struct sessions *t, struct session *s, msec now);
-
-/* Return the time after its last turn when it is over. */
-msec session_over_after(const struct sessions *t, const struct session *s);
 
 #endif

@@ -107,8 +107,7 @@ const char *session_state_text(enum session_state s)
 	return texts[s];
 }
 
-void sessions_look(
-    const struct sessions *t, const struct session_turn *u, msec now, struct session_view *v)
+void sessions_look(const struct sessions *t, const struct session_turn *u, struct session_view *v)
 {
 	uint32_t i = t != NULL ? session_find(t, u->key) : 0;
 	const struct session *s;
@@ -130,7 +129,7 @@ void sessions_look(
 			compare(&v->tail[k], u, &v->proven[k]);
 	}
 	v->state = v->open ? SESSION_OPEN : SESSION_OTHER;
-	if (v->open || s->trust < TRUST_LEAST || now - s->seen > session_over_after(t, s))
+	if (v->open || s->trust < TRUST_LEAST)
 		return;
 	goes_on = continues_any(v->tail, SESSION_TAILS, u);
 	for (unsigned k = 0; k < SESSION_TAILS; k++) {
@@ -208,20 +207,23 @@ static void set_marks(struct session_tail *l, const struct session_turn *u)
 	l->check[1] = check_of(u->mark[middle]);
 }
 
-/* Make tail[0] that of <u> at <to>. Those before stay behind it, unless they are continued
- * there. */
+/* Make tail[0] that of <u> at <to>. Those before stay behind it, unless they are continued there.
+ * If a cut prompt became shorter, its conversation was summarized, and nothing of the earlier ones
+ * is sent again: they would look like its beginning as soon as it is as long as they were. */
 static void set_tail(struct sessions *t, struct session *s, const struct session_turn *u,
     server_id to, msec now)
 {
 	struct session_tail old[SESSION_TAILS], *l = &s->tail[0];
 	unsigned n = 1;
+	bool summary;
 
 	if (l->done)
 		s->served = *l;
 	else if (s->served.server != SERVER_NONE)	/* an earlier slice, or a turn that failed */
 		*l = s->served;
 	memcpy(old, s->tail, sizeof(old));
-	for (unsigned k = 0; k < SESSION_TAILS && n < SESSION_TAILS; k++)
+	summary = l->server != SERVER_NONE && u->cut && is_shorter(l, u);
+	for (unsigned k = 0; !summary && k < SESSION_TAILS && n < SESSION_TAILS; k++)
 		if (old[k].server != SERVER_NONE && (old[k].server != to || !continues(&old[k], u)))
 			s->tail[n++] = old[k];
 	while (n < SESSION_TAILS)

@@ -84,7 +84,7 @@ void job_session_look(const struct route *r, struct job *j)
 
 	if (j->turn.key == 0)
 		return;
-	sessions_look(r->sessions, &j->turn, j->rq.now, &j->view);
+	sessions_look(r->sessions, &j->turn, &j->view);
 	if (!j->view.known || j->view.tail[0].server >= SERVERS_MAX ||
 	    (s = r->fleet.by_id[j->view.tail[0].server]) == NULL)
 		return;

@@ -158,7 +158,7 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 		return;
 	turn_of(r, p, &u);
 	o->session = u.key;
-	sessions_look(r->sessions, &u, now, v);
+	sessions_look(r->sessions, &u, v);
 	sessions_sent(
 	    r->sessions, &u, s->id, p->session.again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
 }

@@ -25,7 +25,7 @@ static struct session_view look(struct sessions *t, struct session_turn u)
 {
 	struct session_view v;
 
-	sessions_look(t, &u, now, &v);
+	sessions_look(t, &u, &v);
 	return v;
 }
 
@@ -110,7 +110,8 @@ static void a_server_that_is_gone_holds_nothing(void **state)
 	sessions_free(t);
 }
 
-static void it_is_over_after_a_time_learned(void **state)
+/* A session that comes late makes no promise, but its last turn is where it was. */
+static void a_late_one_keeps_its_place(void **state)
 {
 	struct sessions *t = sessions_new(BYTES);
 
@@ -121,7 +122,28 @@ static void it_is_over_after_a_time_learned(void **state)
 	now += 100000;
 	assert_true(look(t, turn(7, 30000)).trusted);
 	now += 100000;
-	assert_false(look(t, turn(7, 30000)).trusted);
+	sessions_age(t, 10, now);
+	assert_true(sessions_promise(t, 3) == 0);
+	assert_true(look(t, turn(7, 30000)).trusted);
+	sessions_free(t);
+}
+
+/* The beginning of a cut prompt agrees with what was summarized, at another server, when it is as
+ * long again. */
+static void a_summary_ends_what_was_before(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_view v;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		serve(t, turn(7, 80000 + 1000 * i), 3);
+	for (unsigned i = 0; i < 10; i++)
+		serve(t, turn(7, 20000 + 8000 * i), 4);
+	v = look(t, turn(7, 100000));
+	assert_true(v.trusted);
+	assert_int_equal(v.tail[0].server, 4);
+	assert_true(v.tail[1].server != 3 || v.held[1] == 0);
 	sessions_free(t);
 }
 
@@ -448,7 +470,8 @@ int main(void)
 		cmocka_unit_test(it_holds_nothing_before_it_was_served),
 		cmocka_unit_test(another_opening_is_not_taken_for_it),
 		cmocka_unit_test(a_server_that_is_gone_holds_nothing),
-		cmocka_unit_test(it_is_over_after_a_time_learned),
+		cmocka_unit_test(a_late_one_keeps_its_place),
+		cmocka_unit_test(a_summary_ends_what_was_before),
 		cmocka_unit_test(one_key_for_everything_is_not_trusted),
 		cmocka_unit_test(requests_at_the_same_time_are_not_trusted),
 		cmocka_unit_test(a_request_decided_again_is_one_turn),

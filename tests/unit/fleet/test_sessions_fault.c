@@ -26,7 +26,7 @@ static void story(void)
 	sessions_ended(t, 7, &(struct session_end){ .at = 3 }, 200);
 	sessions_placed(t, 7, 3, &(struct session_place){ 1, 1, 1 });
 	sessions_let_go(t, 7, &(struct session_place){ 1, 1, 1 }, 300);
-	sessions_look(t, &u, 400, &v);
+	sessions_look(t, &u, &v);
 	assert_int_equal(v.known, t != NULL);
 	assert_int_equal(sessions_read(t, &from, &saved, 1), t != NULL);
 	responses_put(r, 9, 4);
