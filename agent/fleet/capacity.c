@@ -421,10 +421,10 @@ static double unlikely(const struct prior *p, unsigned i)
 
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
  * was evicted, all large sizes explain the same; then they are far apart, and the result is 0
- * unless even the small ones of them are far above the guess. Simulated with sessions of agents (make
- * bench-agentic, engines of 2 M tokens; cells 5000:1 and 8000:4, 3 seeds): mean time to first token
- * 1.06 and 4.6 s with 0 until something is evicted, 0.89 and 1.84 s without UNSURE_LESS (1.125), 0.89
- * and 1.40 with 1.3, 0.95 and 1.29 with 1.5; 0.89 and 1.22 if the sizes are known. */
+ * unless even the small ones of them are far above the guess. Simulated with sessions of agents
+ * (make bench-agentic, engines of 2 M tokens; cells 5000:1 and 8000:4, 3 seeds): mean time to first
+ * token 1.06 and 4.6 s with 0 until something is evicted, 0.89 and 1.84 s with UNSURE_LESS 1.125,
+ * 0.89 and 1.40 with 1.3, 0.95 and 1.29 with 1.5; 0.89 and 1.22 if the sizes are known. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	const struct prior prior = prior_of(c, guess);

@@ -39,10 +39,10 @@ uint64_t server_capacity(const struct server *s, enum capacity_source *by)
  * reported, so that a size may yet be inferred, there is room for twice the guess and half as much
  * again. With <max_tree_size> no guess is needed.
  *
- * Simulated on the Mooncake trace with first tokens, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.7, 0.85:
- * mean time to first token with an eighth more 0.662, 0.755, 1.047, 0.635, 0.712 s; with half as much
- * again 0.671, 0.770, 1.049, 0.639, 0.723. With agents whose sessions fill all caches (make
- * bench-agentic, 4 engines, cell 4500:4): 2.7 s against 5.7; 3.3 if the sizes are known. */
+ * Simulated on the Mooncake trace with first tokens, 8 engines at 0.5, 0.7, 0.8 and 16 at 0.7 and
+ * 0.85: mean time to first token with an eighth more 0.662, 0.755, 1.047, 0.635, 0.712 s; with half
+ * as much again 0.671, 0.770, 1.049, 0.639, 0.723. With agents whose sessions fill all caches (make
+ * bench-agentic, 4 engines, cell 4500:4): 4.5 s against 5.7; 3.3 if the sizes are known. */
 static uint64_t expected_capacity(const struct server *s)
 {
 	const struct pool *p = s->pool;

@@ -2,16 +2,16 @@
 """agentic.py - sessions of coding agents (kvroutectl sim --workload agentic) under each rule of the
 agent, and under cost with bodies cut to HAProxy's buffers. All is simulated, so no figure depends
 on the machine. A cell is a number of requests, and how many times as fast sessions begin: with
-"5000:1" the caches hold all sessions, with "8000:4" some are full, with "10000:4" all. Prints a line
-a rule, the mean of SEEDS seeds:
+"5000:1" the caches hold all sessions, with "8000:4" some are full, with "10000:4" all. Prints a
+line a rule, the mean of SEEDS seeds:
 
     bench agentic cell=8000:4 rule=cost engines=8 seeds=5 ttft_mean=.. ttft_p99=.. hit=..
     bench agentic_lead cell=8000:4 over=cache_aware ttft=0.35 hit=0.041 ahead=yes
     bench agentic_ceiling cell=8000:4 oracle_ttft=.. oracle_hit=.. endless_ttft=.. endless_hit=..
 
-rule=cost_known: cost, if engines report the sizes of their caches. ttft of agentic_lead is the share
-of the mean that cost saves, hit the difference of the shares of prompt tokens found cached; ahead:
-by at least 0.10 and 0.03, the goals. oracle: the better of the two that know the engines; endless:
+rule=cost_known: cost, if engines report the sizes of their caches. ttft of agentic_lead is the
+share of the mean that cost saves, hit the difference of the shares of prompt tokens found cached;
+ahead: by at least 0.10 and 0.03, the goals. oracle: the better of the two that know the engines; endless:
 the same with caches that never evict, which no rule can beat by much. And a line a buffer:
 
     bench agentic_buffer bufsize=16384 visible=13300 session=yes ttft_mean=.. hit=.. to_whole=+0.05
