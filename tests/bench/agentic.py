@@ -11,8 +11,8 @@ line a rule, the mean of SEEDS seeds:
 
 rule=cost_known: cost, if engines report the sizes of their caches. ttft of agentic_lead is the
 share of the mean that cost saves, hit the difference of the shares of prompt tokens found cached;
-ahead: by at least 0.10 and 0.03, the goals. oracle: the better of the two that know the engines; endless:
-the same with caches that never evict, which no rule can beat by much. And a line a buffer:
+ahead: by at least 0.10 and 0.03, the goals. oracle: the better of the two that know the engines;
+endless: the same with caches that never evict, which no rule can beat by much. And a line a buffer:
 
     bench agentic_buffer bufsize=16384 visible=13300 session=yes ttft_mean=.. hit=.. to_whole=+0.05
 
