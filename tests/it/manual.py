@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """manual.py [-k WORD] - the manual pages have exactly the words of the source, both ways: reasons,
-problems, arguments, variables, messages, pages, rules, commands, runtime_commands, options and exit codes. Keys are
-checked by tests/unit/conf/test_doc.c, metrics by tests/it/monitoring.py.
+problems, arguments, variables, messages, pages, rules, commands, runtime commands, options and
+exit codes. Keys are checked by tests/unit/conf/test_doc.c, metrics by tests/it/monitoring.py.
 """
 import os
 import re

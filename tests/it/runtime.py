@@ -278,7 +278,8 @@ def a_hundred_clients_with_rubbish_change_nothing():
             t.start()
         try:
             for _ in range(3):
-                wait_for("an answer", HANG_SECONDS, lambda: "requests: 4" in try_ask(f, "show info"))
+                wait_for("an answer", HANG_SECONDS,
+                         lambda: "requests: 4" in try_ask(f, "show info"))
                 equal(f.get("/live", f.metrics_port)[0], 200)
             equal(f.chat([{"role": "user", "content": OPENING}]).status, 200)
         finally:
