@@ -13,8 +13,9 @@ static void choose_known(struct route *r, struct job *j)
 	const struct candidate *c;
 	double least;
 
-	prefill_offer(r, j);
 	job_session_look(r, j);
+	prefill_offer(r, j, &rng);
+	job_stored(r, j);
 	job_candidates(r, j);
 	job_share(r, j);
 	j->step = j->pool_seen->step;
@@ -31,6 +32,7 @@ static void choose_known(struct route *r, struct job *j)
 	least = compare_least(s->candidates, j->n_candidates);
 	j->regret_s = c->cost > least ? c->cost - least : 0;
 	job_wait(j, r->fleet.by_id[c->id], c);
+	j->prefill.split = c->split && j->pool_opts->mode == MODE_ON;
 }
 
 static void ask_locked(struct route *r, struct job *j, struct route_answer *a)
@@ -40,7 +42,7 @@ static void ask_locked(struct route *r, struct job *j, struct route_answer *a)
 		a->why = WHY_NOLOAD;
 	if (a->why == WHY_COLD) {
 		choose_known(r, j);
-		a->why = j->rq.headless && j->choice.first >= 0 ? WHY_HEADLESS : j->choice.why;
+		a->why = why_of_choice(j);
 		if (j->choice.first >= 0)
 			job_answer(r, j, a);
 	}
@@ -80,6 +82,7 @@ void route_ask(struct route *r, struct route_scratch *s, const struct route_requ
 	j.pool_opts = pool_options_of(j.opts, j.rq.pool);
 	j.rq.in = (struct request_pool){
 		.isolate_tenants = j.pool_opts->isolate_tenants, .model = j.pool_opts->model,
+		.caches = j.pool_opts->prefill,
 	};
 	j.choice = (struct policy_choice){ .first = -1, .second = -1 };
 	pthread_mutex_lock(&r->lock);

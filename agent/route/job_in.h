@@ -167,7 +167,7 @@ void wait_headers(const struct ledger_entry *e, const struct fact *f, msec now);
 
 /* Look for the best server for the prompt, if the pool has prefill servers. Uses
  * scratch->candidates, of which it leaves only the ids, so it comes before job_candidates(). */
-void prefill_offer(struct route *r, struct job *j);
+void prefill_offer(struct route *r, struct job *j, struct rng *rng);
 /* Enter the prompt at that server, because the choice is to split. Returns false, and nothing is
  * entered, if there is no memory. */
 bool prefill_enter(struct route *r, struct job *j, const struct candidate *c);
@@ -199,6 +199,9 @@ void hints_learn(struct pool *p, uint32_t tokens);
 
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
+
+/* route.c: return the reason of a choice that was made. */
+enum why why_of_choice(const struct job *j);
 
 /* session.c: return a hash of the tenant, if the answer may be stored as a response; else 0. */
 uint64_t job_stores(const struct route *r, const struct job *j);

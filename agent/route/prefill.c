@@ -95,7 +95,7 @@ static void take_best(const struct route *r, const struct job *there,
 
 /* Choose among the servers of <p>. <there>: the job as that pool sees it. */
 static void choose_there(
-    struct route *r, struct job *there, struct pool *p, struct job_prefill *out)
+    struct route *r, struct job *there, struct pool *p, struct rng *rng, struct job_prefill *out)
 {
 	struct policy_opts po = p->opts->policy;
 	struct policy_pressure pressure;
@@ -116,13 +116,13 @@ static void choose_there(
 	job_share(r, there);
 	pressure = p->pressure;
 	pressure.firsts = p->step == STEP_FIRST;
-	policy_choose(&po, NULL, &there->asks, &pressure, &r->rng, there->scratch->candidates,
+	policy_choose(&po, NULL, &there->asks, &pressure, rng, there->scratch->candidates,
 	    there->n_candidates, &choice);
 	if (choice.first >= 0)
 		take_best(r, there, &po, &there->scratch->candidates[choice.first], out);
 }
 
-void prefill_offer(struct route *r, struct job *j)
+void prefill_offer(struct route *r, struct job *j, struct rng *rng)
 {
 	const char *name = j->pool_opts->prefill;
 	const struct policy_opts *po = &j->pool_opts->policy;
@@ -141,7 +141,7 @@ void prefill_offer(struct route *r, struct job *j)
 	there = *j;
 	for (size_t i = 0; i < j->n_candidates; i++)
 		own[i] = j->scratch->candidates[i].id;
-	choose_there(r, &there, p, &j->prefill);
+	choose_there(r, &there, p, rng, &j->prefill);
 	for (size_t i = 0; i < j->n_candidates; i++)
 		j->scratch->candidates[i].id = own[i];
 	if (j->prefill.server == NULL)
@@ -211,7 +211,10 @@ bool prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 	pf->transfer_s = c->transfer_s;
 	fill_entry(r, j, open_of(e));
 	copy_names(j, s);
-	s->picked += pf->previous != s->id;
+	if (pf->previous != s->id) {
+		s->picked++;
+		s->picked_why[pf->depth > 0 ? WHY_CACHED : WHY_COLD]++;
+	}
 	s->hit_tokens += (uint64_t)pf->depth * j->rq.page_tokens;
 	j->pool_seen->route->splits += pf->previous == SERVER_NONE;
 	pool_press(s->pool, pf->press.wait_s, pf->press.waiting, work.s);
@@ -244,6 +247,7 @@ static void tell_siblings(struct route *r, const struct job *j, struct index_pla
 	there.rq.uid = prefill_uid(r, j->rq.uid);
 	there.pool_seen = j->prefill.pool;
 	there.grown_pages = 0;
+	there.turn = (struct session_turn){ .key = 0 };		/* the other server's entry is the turn */
 	there.end = (struct grown_end){ .key = 0 };
 	there.sent.branched = 0;
 	there.sent.lesson = (struct lesson){ .agree = { .model = 0 } };

@@ -198,7 +198,7 @@ static void count_more(uint64_t *counted, uint64_t now, uint64_t *total)
 	*counted = now;
 }
 
-static enum why why_of_choice(const struct job *j)
+enum why why_of_choice(const struct job *j)
 {
 	if (j->choice.first < 0)
 		return j->choice.why;
@@ -384,6 +384,14 @@ static void note_regret(struct job *j)
 	compare_choose(compared(j), &j->asks, &j->pressure, &made, &j->scratch->compare);
 }
 
+static void count_stored(struct route *r, const struct job *j)
+{
+	if (j->rq.prompt->previous == 0 || j->previous != SERVER_NONE)
+		return;
+	r->stats.responses_followed += j->stored;
+	r->stats.responses_unknown += !j->stored;
+}
+
 static void choose_server(struct route *r, struct job *j, struct settling *st)
 {
 	struct route_scratch *s = j->scratch;
@@ -392,9 +400,10 @@ static void choose_server(struct route *r, struct job *j, struct settling *st)
 	/* another request of this uid may have come in at the same time */
 	settling_add(st, take_entry_back(r, j), false);
 	settling_add(st, prefill_take_back(r, j), false);
-	prefill_offer(r, j);
-	job_stored(r, j);
 	job_session_look(r, j);
+	prefill_offer(r, j, &r->rng);
+	job_stored(r, j);
+	count_stored(r, j);
 	job_candidates(r, j);
 	job_share(r, j);
 	j->step = j->pool_seen->step;

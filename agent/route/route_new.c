@@ -67,6 +67,14 @@ static int make_parts(struct route *r, const struct route_opts *o, uint64_t seed
 
 #define RESPONSES_PART	8u	/* of the memory of sessions */
 
+/* Return the memory for stored responses: a part of that of sessions, if enough is left for them. */
+static size_t responses_bytes(const struct route_opts *o)
+{
+	size_t part = o->sessions_max_bytes / RESPONSES_PART;
+
+	return o->sessions_max_bytes - part >= SESSIONS_LEAST ? part : 0;
+}
+
 struct route *route_new(const struct route_opts *o, const struct hash_key *key, uint64_t seed)
 {
 	struct route *r = mem_alloc(sizeof(*r));
@@ -83,8 +91,8 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->marks = marks_table_new();
 	r->shared = shared_table_new();
 	r->grown = grown_table_new();
-	r->sessions = sessions_new(o->sessions_max_bytes - o->sessions_max_bytes / RESPONSES_PART);
-	r->responses = responses_new(o->sessions_max_bytes / RESPONSES_PART);
+	r->sessions = sessions_new(o->sessions_max_bytes - responses_bytes(o));
+	r->responses = responses_new(responses_bytes(o));
 	if (make_parts(r, o, seed) < 0) {
 		route_free(r);
 		return NULL;

@@ -51,8 +51,6 @@ void job_stored(struct route *r, struct job *j)
 		return;
 	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id));
 	j->stored = at != SERVER_NONE && server_set_has(&j->candidates, at);
-	r->stats.responses_followed += j->stored;
-	r->stats.responses_unknown += !j->stored;
 	if (!j->stored)
 		return;
 	j->scratch->candidates[0].id = at;

@@ -55,6 +55,14 @@ static struct span server_chosen(const struct job *j)
 	return span_str(j->pool_opts->mode == MODE_ON ? chosen : "");
 }
 
+/* Return the hidden tokens that the turn adds to the cache: those of the turns before are there. */
+static uint32_t hidden_more(const struct job *j)
+{
+	uint32_t hidden = j->sent.lesson.hidden;
+
+	return hidden > j->taken_up.hidden ? hidden - (uint32_t)j->taken_up.hidden : 0;
+}
+
 void share_placed(struct route *r, const struct job *j, struct index_place end)
 {
 	struct sharing *sh = r->sharing;
@@ -97,7 +105,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		},
 		.session = {
 			.key = j->turn.key, .tenant = j->turn.tenant, .kind = j->turn.kind,
-			.tokens = j->turn.tokens, .hidden = j->sent.lesson.hidden, .cut = j->turn.cut,
+			.tokens = j->turn.tokens, .hidden = hidden_more(j), .cut = j->turn.cut,
 			.again = j->previous != SERVER_NONE,
 		},
 	};

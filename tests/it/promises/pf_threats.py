@@ -221,7 +221,7 @@ def token_files_open_to_others_are_refused():
 def silent_connections_do_not_block_the_feed():
     """Silent connections, or ones that send rejected lines, take all places: HAProxy's line is
     still accepted."""
-    feed = "tcp: [\"127.0.0.1:%d\"], max_connections: 4"
+    feed = "tcp: [\"127.0.0.1:%d\"], udp: [], max_connections: 4"
     f = Fed(token=True)
     f.feed = feed % f.feed_port
     with f:
