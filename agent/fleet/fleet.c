@@ -269,14 +269,15 @@ bool server_stream_ended(struct server *s, bool empty)
 	float others = 0;
 	unsigned n = 0;
 
-	s->streamed = true;
+	s->seen_streams += EMPTY_SMOOTH * (1 - s->seen_streams);
 	s->empty_streams += EMPTY_SMOOTH * ((float)empty - s->empty_streams);
 	if (!empty || p->n_servers < 2)
 		return false;
 	for (size_t i = 0; i < p->n_servers; i++) {
-		if (p->servers[i] == s || !p->servers[i]->streamed)
+		if (p->servers[i] == s || p->servers[i]->seen_streams <= 0)
 			continue;
-		others += p->servers[i]->empty_streams;
+		/* the share of those seen: one short stream elsewhere excuses this one */
+		others += p->servers[i]->empty_streams / p->servers[i]->seen_streams;
 		n++;
 	}
 	return s->empty_streams > (1 + (n > 0 ? others / (float)n : 0)) / 2;

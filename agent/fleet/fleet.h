@@ -94,7 +94,7 @@ struct server {
 	uint64_t picked_why[WHY_COUNT];	/* <picked> by the reason of the choice */
 	struct engine_hits hits;	/* told by its engine's metrics */
 	float empty_streams;		/* share of its streams that had no answer, smoothed */
-	bool streamed;			/* a stream of it has ended */
+	float seen_streams;		/* what that would be if all had none: near 1 after some */
 	struct penalty penalty;
 	uint64_t failures;		/* requests that it failed */
 	struct watch watch;		/* stats rows */

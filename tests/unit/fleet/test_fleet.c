@@ -150,7 +150,8 @@ static void empty_streams_are_failures_where_others_have_none(void **state)
 	assert_in_range(failed_streams(4, "A123ABCD", 100), 190, 200);	/* half are empty elsewhere */
 	assert_in_range(failed_streams(4, "AB23", 100), 190, 196);	/* two fail */
 	assert_in_range(failed_streams(4, "ABC3", 100), 280, 296);	/* all but one fail */
-	assert_in_range(failed_streams(4, "ABCD", 100), 0, 20);	/* all: one token is requested */
+	assert_int_equal(failed_streams(4, "ABCD", 100), 0);	/* all: one token is requested */
+	assert_int_equal(failed_streams(2, "BAAAAAAAAAAAAAAAAAAA", 20), 0);	/* most at one server */
 	assert_int_equal(failed_streams(4, "A12301230123", 100), 0);	/* one of three */
 	assert_int_equal(failed_streams(1, "A", 100), 0);	/* there is no other server */
 }
