@@ -207,24 +207,41 @@ static void set_marks(struct session_tail *l, const struct session_turn *u)
 	l->check[1] = check_of(u->mark[middle]);
 }
 
+/* Tell if <u> is the second short turn after a longer one: then the conversation was summarized, and
+ * nothing of <longer> is sent again. One short turn can be a subagent's, and its parent comes back. */
+static bool is_summarized(const struct session_tail *last, const struct session_tail *longer,
+    const struct session_turn *u)
+{
+	const struct session_turn before = { .tokens = last->tokens };
+
+	return u->cut && !u->rough && last->cut && last->server != SERVER_NONE &&
+	    continues(last, u) && is_shorter(longer, &before) && is_shorter(longer, u);
+}
+
+/* Tell if the tail <l>, behind <last>, says nothing more once <u> is sent to <to>. */
+static bool is_over(const struct session_tail *l, const struct session_tail *last,
+    const struct session_turn *u, server_id to)
+{
+	return l->server == SERVER_NONE || (l->server == to && continues(l, u)) ||
+	    is_summarized(last, l, u);
+}
+
 /* Make tail[0] that of <u> at <to>. Those before stay behind it, unless they are continued there.
- * If a cut prompt became shorter, its conversation was summarized, and nothing of the earlier ones
- * is sent again: they would look like its beginning as soon as it is as long as they were. */
+ * Of a conversation that was summarized the longer ones go: they would look like the beginning of a
+ * cut prompt as soon as it is as long as they were. */
 static void set_tail(struct sessions *t, struct session *s, const struct session_turn *u,
     server_id to, msec now)
 {
 	struct session_tail old[SESSION_TAILS], *l = &s->tail[0];
 	unsigned n = 1;
-	bool summary;
 
 	if (l->done)
 		s->served = *l;
 	else if (s->served.server != SERVER_NONE)	/* an earlier slice, or a turn that failed */
 		*l = s->served;
 	memcpy(old, s->tail, sizeof(old));
-	summary = l->server != SERVER_NONE && u->cut && is_shorter(l, u);
-	for (unsigned k = 0; !summary && k < SESSION_TAILS && n < SESSION_TAILS; k++)
-		if (old[k].server != SERVER_NONE && (old[k].server != to || !continues(&old[k], u)))
+	for (unsigned k = 0; k < SESSION_TAILS && n < SESSION_TAILS; k++)
+		if (!is_over(&old[k], &old[0], u, to))
 			s->tail[n++] = old[k];
 	while (n < SESSION_TAILS)
 		s->tail[n++].server = SERVER_NONE;

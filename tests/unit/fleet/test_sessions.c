@@ -147,6 +147,42 @@ static void a_summary_ends_what_was_before(void **state)
 	sessions_free(t);
 }
 
+/* One shorter turn is a subagent's: its parent comes back. After the second one nothing does. */
+static void one_shorter_turn_is_no_summary(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_view v;
+
+	(void)state;
+	for (unsigned i = 0; i < 16; i++)
+		serve(t, turn(7, 80000 + 1000 * i), 3);
+	serve(t, turn(7, 20000), 4);
+	v = look(t, turn(7, 96000));
+	assert_int_equal(v.tail[1].server, 3);
+	assert_int_equal(v.held[1], 95100);
+	serve(t, turn(7, 28000), 4);
+	v = look(t, turn(7, 96000));
+	assert_int_equal(v.held[0], 28100);
+	assert_int_equal(v.tail[1].server, SERVER_NONE);
+	sessions_free(t);
+}
+
+/* The length of a prompt that was cut in an image is not known. */
+static void a_rough_estimate_is_no_summary(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 28000);
+
+	(void)state;
+	for (unsigned i = 0; i < 16; i++)
+		serve(t, turn(7, 80000 + 1000 * i), 3);
+	serve(t, turn(7, 20000), 4);
+	u.rough = true;
+	serve(t, u, 4);
+	assert_int_equal(look(t, turn(7, 96000)).tail[1].server, 3);
+	sessions_free(t);
+}
+
 /* One key with prompts of all lengths: in the long run few requests find it trusted. */
 static void one_key_for_everything_is_not_trusted(void **state)
 {
@@ -472,6 +508,8 @@ int main(void)
 		cmocka_unit_test(a_server_that_is_gone_holds_nothing),
 		cmocka_unit_test(a_late_one_keeps_its_place),
 		cmocka_unit_test(a_summary_ends_what_was_before),
+		cmocka_unit_test(one_shorter_turn_is_no_summary),
+		cmocka_unit_test(a_rough_estimate_is_no_summary),
 		cmocka_unit_test(one_key_for_everything_is_not_trusted),
 		cmocka_unit_test(requests_at_the_same_time_are_not_trusted),
 		cmocka_unit_test(a_request_decided_again_is_one_turn),
