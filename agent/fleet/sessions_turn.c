@@ -207,8 +207,8 @@ static void set_marks(struct session_tail *l, const struct session_turn *u)
 	l->check[1] = check_of(u->mark[middle]);
 }
 
-/* Tell if <u> is the second short turn after a longer one: then the conversation was summarized, and
- * nothing of <longer> is sent again. One short turn can be a subagent's, and its parent comes back. */
+/* Tell if <u> is the second short turn after a longer one: then the conversation was summarized,
+ * and nothing of <longer> is sent again. A single one can be a subagent's; its parent comes back. */
 static bool is_summarized(const struct session_tail *last, const struct session_tail *longer,
     const struct session_turn *u)
 {
