@@ -208,7 +208,7 @@ static void set_marks(struct session_tail *l, const struct session_turn *u)
 }
 
 /* Tell if <u> is the second short turn after a longer one: then the conversation was summarized,
- * and nothing of <longer> is sent again. A single one can be a subagent's; its parent comes back. */
+ * and nothing of <longer> is sent again. One alone can be a subagent's: its parent comes back. */
 static bool is_summarized(const struct session_tail *last, const struct session_tail *longer,
     const struct session_turn *u)
 {

@@ -65,12 +65,15 @@ void job_session(const struct route *r, struct job *j)
 {
 	const struct marks *m = &j->scratch->marks;
 	uint64_t name = r->sessions != NULL && m->n > 0 ? name_of(r, j) : 0;
+	bool part = j->rq.part || j->rq.news.bounded;
 
 	if (name == 0)
 		return;
 	j->turn = (struct session_turn){
 		.tenant = tenant_of(r, j), .kind = j->asks.model,
-		.tokens = j->rq.tokens + j->rq.unseen_tokens, .cut = j->rq.unseen_tokens > 0,
+		.tokens = j->rq.tokens + j->rq.unseen_tokens,
+		.cut = j->rq.cut || part || j->rq.unseen_tokens > 0,
+		.rough = part || (j->rq.cut && j->rq.unseen_tokens == 0),
 		.n = m->n, .depth = m->depth, .mark = m->key,
 	};
 	j->turn.key = hash_mix(&r->key, hash_mix(&r->key, name, j->turn.tenant), m->key[0]) | 1;
@@ -155,7 +158,8 @@ void job_session_sent(struct route *r, struct job *j, const struct server *s)
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 	unsigned k = let_go_tail(r, j, s, depth), hidden = held_tail(r, j, s);
 
-	if (hidden < SESSION_TAILS) {
+	/* a later slice may be sent elsewhere; of a turn that was seen whole nothing is hidden */
+	if (hidden < SESSION_TAILS && j->view.tail[hidden].cut && !j->rq.more) {
 		j->taken_up.hidden = job_unseen_held(r, j, s);
 		j->taken_up.hidden_since = j->view.tail[hidden].at;
 	}

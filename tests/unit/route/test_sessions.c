@@ -189,6 +189,30 @@ static void a_compaction_lets_the_old_path_go(void **state)
 	world_end(&w);
 }
 
+/* A body that is cut in an image has no unseen tokens, and its visible part is short. */
+static void a_cut_image_is_no_compaction(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	grow_conversation(&w, "one", 8);
+	chat(&w.body, "\"model\":\"m\",", "abZ", "");
+	w.body.n -= 2;
+	say(&w.body, ",{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":"
+	    "{\"url\":\"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAA");
+	w.q.session = SPAN("one");
+	w.q.load = SPAN(S1);
+	w.q.visible = (int64_t)w.body.n;
+	w.q.whole = 500000;
+	send(&w, "i");
+	assert_true(w.a.cut);
+	done(&w, "i");
+	assert_int_equal(let_go(&w), 0);
+	assert_int_equal(held(&w, "abcdefghijklmnopqrst", S1), 20 * PAGES);
+	world_end(&w);
+}
+
 /* The room of what was let go still counts until the engine's cache would have evicted it. */
 static void the_old_path_still_fills_the_cache(void **state)
 {
@@ -235,6 +259,61 @@ static void hidden_tokens_fill_the_cache(void **state)
 	turn(&w, "three", "other", 400000);		/* another session has hidden tokens of its own */
 	done(&w, "three");
 	assert_true(index_server_output(w.r->index, id) > room[0] * 14 / 10);
+	world_end(&w);
+}
+
+static uint64_t output(struct world *w, const char *name)
+{
+	return index_server_output(w->r->index, server(w, name).v.id);
+}
+
+/* A slice may be followed by another one, which is decided anew. */
+static void a_slice_takes_no_hidden_tokens(void **state)
+{
+	struct route_request q;
+	struct world w;
+	uint64_t room;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	turn(&w, "one", "talk", 400000);
+	done(&w, "one");
+	w.now += 1000;
+	room = output(&w, "s1");
+	assert_true(room > 0);
+	q = w.q;
+	q.uid = SPAN("two");
+	q.seq = 0;
+	q.visible = q.whole = 408000;
+	q.body = span_of(w.body.p, w.body.n - 40);
+	route_decide(w.r, w.s, &q, w.now, &w.a);
+	assert_true(w.a.more);
+	assert_int_equal(output(&w, "s1"), room);
+	world_end(&w);
+}
+
+/* What a turn that was seen whole left is pages: none of it is in the room of other sessions. */
+static void a_whole_turn_has_no_hidden_tokens(void **state)
+{
+	struct world w;
+	uint64_t room;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	talk(&w, "whole", "abcde", S1);
+	w.now -= 5000;
+	turn(&w, "x", "other", 400000);
+	done(&w, "x");
+	room = output(&w, "s1");
+	assert_true(room > 0);
+	w.now += 1000;
+	turn(&w, "y", "whole", 400000);
+	assert_int_equal(output(&w, "s1"), room);
 	world_end(&w);
 }
 
@@ -370,8 +449,11 @@ int main(void)
 		cmocka_unit_test(one_key_for_everything_gains_nothing),
 		cmocka_unit_test(tenants_do_not_share_sessions),
 		cmocka_unit_test(a_compaction_lets_the_old_path_go),
+		cmocka_unit_test(a_cut_image_is_no_compaction),
 		cmocka_unit_test(the_old_path_still_fills_the_cache),
 		cmocka_unit_test(hidden_tokens_fill_the_cache),
+		cmocka_unit_test(a_slice_takes_no_hidden_tokens),
+		cmocka_unit_test(a_whole_turn_has_no_hidden_tokens),
 		cmocka_unit_test(a_subagent_is_no_compaction_for_good),
 		cmocka_unit_test(a_subagent_has_not_its_parents_tail),
 		cmocka_unit_test(a_session_that_must_move_goes_to_the_best_holder),
