@@ -234,12 +234,15 @@ static void set_tail(struct sessions *t, struct session *s, const struct session
 {
 	struct session_tail old[SESSION_TAILS], *l = &s->tail[0];
 	unsigned n = 1;
+	bool back = !l->done && s->served.server != SERVER_NONE;	/* an earlier slice, or it failed */
 
 	if (l->done)
 		s->served = *l;
-	else if (s->served.server != SERVER_NONE)	/* an earlier slice, or a turn that failed */
+	else if (back)
 		*l = s->served;
 	memcpy(old, s->tail, sizeof(old));
+	if (back && old[1].server == l->server && old[1].at == l->at)	/* it had moved there */
+		old[1].server = SERVER_NONE;
 	for (unsigned k = 0; k < SESSION_TAILS && n < SESSION_TAILS; k++)
 		if (!is_over(&old[k], &old[0], u, to))
 			s->tail[n++] = old[k];

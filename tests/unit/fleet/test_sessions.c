@@ -391,6 +391,29 @@ static void slices_are_one_tail(void **state)
 	sessions_free(t);
 }
 
+/* Nor do they push out the earlier ones. */
+static void slices_keep_the_earlier_tails(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_turn u = turn(7, 24000);
+	struct session_view v;
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	serve(t, turn(7, 22000), 4);
+	for (unsigned i = 0; i < 4; i++) {
+		sessions_sent(t, &u, 5, i > 0, 1, now);
+		if (i < 3)
+			sessions_ended(t, 7, &(struct session_end){ .at = SERVER_NONE }, now);
+	}
+	sessions_ended(t, 7, &(struct session_end){ .at = 5 }, now);
+	v = look(t, turn(7, 26000));
+	assert_int_equal(v.tail[0].server, 5);
+	assert_int_equal(v.tail[1].server, 4);
+	assert_int_equal(v.tail[2].server, 3);
+	sessions_free(t);
+}
+
 /* A turn that failed leaves none either. */
 static void a_failed_turn_is_no_tail(void **state)
 {
@@ -518,6 +541,7 @@ int main(void)
 		cmocka_unit_test(an_answer_that_does_not_come_back_is_not_held),
 		cmocka_unit_test(promises_are_learned_and_decay),
 		cmocka_unit_test(slices_are_one_tail),
+		cmocka_unit_test(slices_keep_the_earlier_tails),
 		cmocka_unit_test(a_failed_turn_is_no_tail),
 		cmocka_unit_test(an_end_among_several_is_nobodys_tail),
 		cmocka_unit_test(a_kind_learns_from_its_own_sessions),
