@@ -92,14 +92,13 @@ void name_done(struct body *b)
 	enum name_slot slot = r->name_slot, *holder = holder_of(r, slot);
 	uint64_t n = r->digest.n, h = digest_end(&r->digest, b->key);
 	bool text = r->take == TAKE_NAME;
-	uint16_t text_n = r->name.n;
 
+	if (slot >= NAME_USER)		/* it searches the text itself */
+		named_set(b, slot, n > 0 ? h | 1 : 0, span_of(r->name.s, r->name.n));
 	if (text && n > PROMPT_NAME_MAX)
 		name_hash(&r->name, h);
 	r->name.s[r->name.n] = '\0';
 	r->name.seen = true;
-	if (slot >= NAME_USER)
-		named_set(b, slot, n > 0 ? h | 1 : 0, span_of(r->name.s, text_n));
 	if (slot > NAME_META_USER)
 		return;
 	if (is_salt(slot)) {

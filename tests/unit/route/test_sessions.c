@@ -431,6 +431,10 @@ static uint64_t sessions_of(const char *a, const char *b)
 
 static void bodies_name_their_sessions(void **state)
 {
+#define X100	X20 X20 X20 X20 X20
+#define X20	"01234567890123456789"
+#define LONG(s)	"\"metadata\":{\"user_id\":\"{\\\"session_id\\\":\\\"a\\\",\\\"x\\\":\\\"" \
+	X100 X100 X100 s "\\\"}\"},"
 #define META(s)	"\"metadata\":{\"user_id\":\"user_1_account_2_session_" s "\"},"
 
 	(void)state;
@@ -440,6 +444,7 @@ static void bodies_name_their_sessions(void **state)
 	assert_int_equal(sessions_of(META("a") "\"user\":\"u\",", META("a")), 1);
 	assert_int_equal(sessions_of(META("a") "\"user\":\"u\",", META("b") "\"user\":\"u\","), 2);
 	assert_int_equal(sessions_of("\"user\":\"u\",", "\"user\":\"u\","), 1);
+	assert_int_equal(sessions_of(LONG("1"), LONG("2")), 1);		/* it is in the first bytes */
 }
 
 int main(void)
