@@ -162,7 +162,7 @@ static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapsh
 	if (route_restore(s->route, &saved, st, e) != 0)
 		return -1;
 	tree = saved.n + restore_positions(s, p + saved.n, n - saved.n);
-	tree += route_restore_sessions(s->route, p + tree, n - tree, saved.now);
+	tree += route_restore_sessions(s->route, p + tree, n - tree, saved.now, saved.wall_ms);
 	if (tree < n && route_restore_events(s->route, p + tree, n - tree, saved.now, e) != 0)
 		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
 	return 0;
@@ -302,7 +302,7 @@ static int write_slices(struct snapfile *s, int fd, bool pause, struct snapshot_
 	snapshot_writer_free(w);
 	errno = error;
 	return rc > 0 && write_positions(fd, positions, n) == 0 &&
-	    route_save_sessions(s->route, clock_msec(), write_bytes, &fd) == 0 ?
+	    route_save_sessions(s->route, clock_msec(), clock_wall_ms(), write_bytes, &fd) == 0 ?
 		route_save_events(s->route, write_bytes, &fd) : -1;
 }
 

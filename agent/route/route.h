@@ -269,12 +269,14 @@ struct route_saved {
 	int64_t wall_ms;	/* the wall clock at <now> */
 };
 
-/* Write sessions and stored responses as bytes, to follow those of the index. Returns what <put>
- * returned; without memory nothing is written. */
-int route_save_sessions(struct route *r, msec now, snapshot_put *put, void *arg);
+/* Write sessions and stored responses as bytes, to follow those of the index. <wall_ms>: the wall
+ * clock at <now>. Returns what <put> returned; without memory nothing is written. */
+int route_save_sessions(
+    struct route *r, msec now, int64_t wall_ms, snapshot_put *put, void *arg);
 /* Add those at the start of <p>. Returns the bytes that they take; 0: there are none. What is
  * damaged, or of another key, changes nothing. */
-size_t route_restore_sessions(struct route *r, const uint8_t *p, size_t n, msec now);
+size_t route_restore_sessions(
+    struct route *r, const uint8_t *p, size_t n, msec now, int64_t wall_ms);
 uint64_t route_sessions_bytes_most(const struct route_opts *o);
 
 /* Load a snapshot beside what is known. Returns -1, sets <e> and changes nothing if that fails. */

@@ -1,7 +1,7 @@
 /* sessions_save.c - sessions and stored responses as bytes, after the tree in a snapshot, and back.
  *
  *   head       magic[8]  u32 version, bytes of the list  u64 key id  u32 names, kinds, sessions,
- *              responses  u64 checksum of the list
+ *              responses  u64 checksum of the list, wall clock in ms
  *   list       names      u16 bytes  pool NUL server
  *              kinds      u64 key  u32 turns, sessions, gap in ms
  *              sessions   u64 key  u32 turns, gap in ms, work in us, ms since its last turn
@@ -12,7 +12,8 @@
  *
  * Names of sessions, tenants and responses are keyed hashes. Places in the index are not kept, so
  * the path of a turn before the restart is not let go. Sessions are read a few at a time under the
- * lock. All of it is checked against its length; a list that is damaged is refused whole. */
+ * lock. Ages are before the save; the time between it and the restart, by the wall clock, is added.
+ * All counts are checked against the length first: a list that is damaged is refused whole. */
 #include "agent/base/buf.h"
 #include "agent/base/mem.h"
 #include "agent/base/sections.h"
@@ -20,7 +21,7 @@
 
 #define MAGIC		"kvrsess\n"
 #define VERSION		1u
-#define HEAD_BYTES	48u
+#define HEAD_BYTES	56u
 #define KIND_BYTES	20u
 #define TAIL_BYTES	32u
 #define SESSION_BYTES	(28u + SESSION_TAILS * TAIL_BYTES)
@@ -69,6 +70,7 @@ struct saving {
 	uint32_t names, kinds, sessions, responses;
 	uint16_t name[SERVERS_MAX];	/* number of a server's name */
 	msec now;
+	int64_t wall_ms;
 };
 
 static void add_names(struct route *r, struct saving *v)
@@ -177,10 +179,12 @@ static int put_all(const struct route *r, const struct saving *v, snapshot_put *
 	put32(head + 32, v->sessions);
 	put32(head + 36, v->responses);
 	put64(head + 40, checksum(v->list.p, v->list.n));
+	put64(head + 48, (uint64_t)v->wall_ms);
 	return put(arg, head, sizeof(head)) != 0 || put(arg, v->list.p, v->list.n) != 0 ? -1 : 0;
 }
 
-int route_save_sessions(struct route *r, msec now, snapshot_put *put, void *arg)
+int route_save_sessions(
+    struct route *r, msec now, int64_t wall_ms, snapshot_put *put, void *arg)
 {
 	struct saving *v;
 	int rc = 0;
@@ -188,6 +192,7 @@ int route_save_sessions(struct route *r, msec now, snapshot_put *put, void *arg)
 	if (r->sessions == NULL || (v = mem_alloc(sizeof(*v))) == NULL)
 		return 0;
 	v->now = now;
+	v->wall_ms = wall_ms;
 	add_names(r, v);
 	add_kinds(r, v);
 	add_sessions(r, v);
@@ -215,7 +220,7 @@ struct restoring {
 	size_t left;
 	uint32_t names, kinds, sessions, responses;
 	server_id server[SERVERS_MAX];
-	msec now;
+	msec now, then;		/* the time of the save, by this clock */
 };
 
 static const uint8_t *take_bytes(struct restoring *v, size_t n)
@@ -268,7 +273,7 @@ static struct session_tail tail_of(const struct restoring *v, const uint8_t *p)
 	struct session_tail l = {
 		.server = number(v, get16(p)), .done = get16(p + 2) & FLAG_DONE,
 		.cut = get16(p + 2) & FLAG_CUT, .tokens = get32(p + 4), .answer = get32(p + 8),
-		.at = v->now - get32(p + 12),
+		.at = v->then - get32(p + 12),
 	};
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -282,7 +287,7 @@ static void restore_session(struct restoring *v, const uint8_t *p)
 {
 	struct session_saved s = {
 		.key = get64(p), .turns = get32(p + 8), .gap_ms = get32(p + 12), .work_us = get32(p + 16),
-		.seen = v->now - get32(p + 20), .trust = p[24], .tenant = p[25], .kind = p[26],
+		.seen = v->then - get32(p + 20), .trust = p[24], .tenant = p[25], .kind = p[26],
 	};
 
 	for (unsigned k = 0; k < SESSION_TAILS; k++)
@@ -316,6 +321,21 @@ static bool read_sessions(struct restoring *v)
 	return true;
 }
 
+/* Tell if the list is as long as its counts say. */
+static bool is_whole(const struct restoring *v)
+{
+	struct restoring rest = *v;
+
+	for (uint32_t i = 0; i < v->names; i++) {
+		const uint8_t *head = take_bytes(&rest, 2);
+
+		if (head == NULL || get16(head) == 0 || take_bytes(&rest, get16(head)) == NULL)
+			return false;
+	}
+	return rest.left == (uint64_t)v->kinds * KIND_BYTES + (uint64_t)v->sessions * SESSION_BYTES +
+	    (uint64_t)v->responses * RESPONSE_BYTES;
+}
+
 static bool read_list(struct restoring *v)
 {
 	const uint8_t *p;
@@ -334,7 +354,16 @@ static bool read_list(struct restoring *v)
 	return true;
 }
 
-size_t route_restore_sessions(struct route *r, const uint8_t *p, size_t n, msec now)
+/* Return the time since the wall clock was <saved>; 0: it was set back. */
+static msec time_since(int64_t saved, int64_t wall_ms)
+{
+	if (saved < 0 || wall_ms <= saved)
+		return 0;
+	return wall_ms - saved < AGO_MOST_MS ? wall_ms - saved : AGO_MOST_MS;
+}
+
+size_t route_restore_sessions(
+    struct route *r, const uint8_t *p, size_t n, msec now, int64_t wall_ms)
 {
 	struct restoring *v;
 	size_t list;
@@ -348,10 +377,12 @@ size_t route_restore_sessions(struct route *r, const uint8_t *p, size_t n, msec 
 	*v = (struct restoring){
 		.r = r, .p = p + HEAD_BYTES, .left = list, .names = get32(p + 24), .kinds = get32(p + 28),
 		.sessions = get32(p + 32), .responses = get32(p + 36), .now = now,
+		.then = now - time_since((int64_t)get64(p + 48), wall_ms),
 	};
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
-	read_list(v);
+	if (is_whole(v))
+		read_list(v);
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);
 	mem_free(v);

@@ -4,6 +4,9 @@
 #include "agent/base/buf.h"
 #include "agent/base/sections.h"
 
+#define HEAD	56u
+#define WALL	1700000000000
+
 static int put(void *arg, const void *p, size_t n)
 {
 	buf_add(arg, p, n);
@@ -62,8 +65,8 @@ static struct buf saved(void)
 		for (unsigned i = 0; i < 6; i++)
 			turn(&w, name[i], i % 2 ? "lb1/1;s2=1,0,0,1" : "lb1/1;s4=1,0,0,1", 200000 + 4000 * k);
 	respond(&w);
-	assert_int_equal(route_save_sessions(w.r, w.now, put_nothing, NULL), -1);
-	assert_int_equal(route_save_sessions(w.r, w.now, put, &b), 0);
+	assert_int_equal(route_save_sessions(w.r, w.now, WALL, put_nothing, NULL), -1);
+	assert_int_equal(route_save_sessions(w.r, w.now, WALL, put, &b), 0);
 	assert_in_range(b.n, 1, route_sessions_bytes_most(&w.o));
 	world_end(&w);
 	return b;
@@ -80,7 +83,7 @@ static void they_come_back(void **state)
 	world_start(&w);
 	for (unsigned i = 0; i < 4; i++)		/* another order of numbers; all hold what is visible */
 		turn(&w, "", each[i], 0);
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now), b.n);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now, WALL), b.n);
 	assert_int_equal(stats(&w).sessions.sessions, 6);
 	assert_int_equal(stats(&w).responses, 1);
 	assert_true(sessions_promise(w.r->sessions, server(&w, "s2").v.id) > 0);
@@ -94,7 +97,7 @@ static void they_come_back(void **state)
 	say(&w.body, "{\"model\":\"m\",\"input\":\"hi\",\"previous_response_id\":\"resp_1\"}");
 	send(&w, "p");
 	assert_span(w.a.server, "s3");
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now), b.n);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now, WALL), b.n);
 	assert_int_equal(stats(&w).sessions.sessions, 6);		/* twice changes nothing */
 	world_end(&w);
 	buf_free(&b);
@@ -111,23 +114,77 @@ static void damaged(void **state)
 	assert_non_null(p);
 	world_start(&w);
 	for (size_t n = 0; n < b.n; n += n < 64 ? 1 : 37)
-		assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, n, w.now), 0);
+		assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, n, w.now, WALL), 0);
 	for (size_t i = 0; i < b.n; i++) {
 		memcpy(p, b.p, b.n);
 		p[i] ^= (uint8_t)(1u << i % 8);
-		assert_true(route_restore_sessions(w.r, p, b.n, w.now) <= b.n);
+		assert_true(route_restore_sessions(w.r, p, b.n, w.now, WALL) <= b.n);
 	}
 	for (size_t i = 24; i < b.n; i++) {
 		memcpy(p, b.p, b.n);
 		p[i] ^= (uint8_t)(i % 3 ? 0xff : 1u << i % 8);
 		if (i < 40 || i >= 48)
-			put64(p + 40, checksum(p + 48, b.n - 48));
-		assert_true(route_restore_sessions(w.r, p, b.n, w.now) <= b.n);
+			put64(p + 40, checksum(p + HEAD, b.n - HEAD));
+		assert_true(route_restore_sessions(w.r, p, b.n, w.now, WALL) <= b.n);
 	}
 	sessions_age(w.r->sessions, 10000, w.now + 100000);
 	free(p);
 	buf_free(&b);
 	world_end(&w);
+}
+
+/* A count that is too high or too low, and the right checksum: not even the names are known. */
+static void what_is_damaged_changes_nothing(void **state)
+{
+	struct buf b = saved();
+	uint8_t *p = (uint8_t *)b.p;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	for (size_t i = 24; i < 40; i += 4) {
+		for (uint32_t add = 1; add != UINT32_MAX - 1; add = add == 1 ? UINT32_MAX : UINT32_MAX - 1) {
+			uint32_t n = get32(p + i);
+
+			put32(p + i, n + add);
+			assert_int_equal(route_restore_sessions(w.r, p, b.n, w.now, WALL), b.n);
+			assert_int_equal(stats(&w).sessions.sessions, 0);
+			assert_int_equal(stats(&w).responses, 0);
+			assert_false(server(&w, "s2").found);
+			put32(p + i, n);
+		}
+	}
+	assert_int_equal(route_restore_sessions(w.r, p, b.n, w.now, WALL), b.n);
+	assert_int_equal(stats(&w).sessions.sessions, 6);
+	buf_free(&b);
+	world_end(&w);
+}
+
+/* Return when session number 1 had its last turn, if <wall> was the clock at the restart. */
+static msec last_turn(const struct buf *b, int64_t wall)
+{
+	struct session_saved s;
+	struct world w;
+	uint32_t from = 0;
+
+	world_start(&w);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b->p, b->n, w.now, wall), b->n);
+	assert_int_equal(sessions_read(w.r->sessions, &from, &s, 1), 1);
+	assert_true(s.tail[0].at - s.seen < 60000);
+	world_end(&w);
+	return s.tail[0].at;
+}
+
+static void the_time_between_makes_them_older(void **state)
+{
+	struct buf b = saved();
+	msec at = last_turn(&b, WALL);
+
+	(void)state;
+	assert_int_equal(last_turn(&b, WALL + 3600000), at - 3600000);
+	assert_int_equal(last_turn(&b, WALL - 3600000), at);		/* the clock was set back */
+	assert_int_equal(last_turn(&b, INT64_MAX), at - (msec)7 * 24 * 3600 * 1000);
+	buf_free(&b);
 }
 
 static void without_any_nothing_is_written(void **state)
@@ -138,9 +195,9 @@ static void without_any_nothing_is_written(void **state)
 	(void)state;
 	world_start(&w);
 	ask(&w, "a", "ab");
-	assert_int_equal(route_save_sessions(w.r, w.now, put, &b), 0);
+	assert_int_equal(route_save_sessions(w.r, w.now, WALL, put, &b), 0);
 	assert_int_equal(b.n, 0);
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)"kvrread\n", 8, w.now), 0);
+	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)"kvrread\n", 8, w.now, WALL), 0);
 	world_end(&w);
 }
 
@@ -149,6 +206,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(they_come_back),
 		cmocka_unit_test(damaged),
+		cmocka_unit_test(what_is_damaged_changes_nothing),
+		cmocka_unit_test(the_time_between_makes_them_older),
 		cmocka_unit_test(without_any_nothing_is_written),
 	};
 
