@@ -14,11 +14,12 @@
  *
  * A session that was compacted never sends its old path again: a turn that continues none of its
  * tails and is much shorter than the last one, or another prompt. The owner then lets the old path
- * go (index_let_go()). A subagent under the same name looks alike, so its tail is kept: if a later
- * request continues it after all, its marks prove what that server had.
+ * go (index_let_go()). A subagent under its parent's name looks alike, so the parent's tail is kept:
+ * if a later request continues it after all, its marks prove what that server had. Of cut prompts
+ * the second shorter turn shows that it was a summary, and the longer tails go.
  *
  * A session brings work back: about (turns - 1) / turns of sessions have another turn, after a gap,
- * with some more tokens. Turns, gap and growth are learned for each model. Sums of it by server are
+ * with some more tokens. Turns and gap are learned for each model. Sums of it by server are
  * the promised work. A session that is late counts half after two gaps, a quarter after four, and
  * so on; after sixteen it promises nothing. Where its last turn was still counts.
  *
@@ -71,7 +72,7 @@ struct session_turn {
 	X(TURN,		"turn")		/* it continues an earlier turn */ \
 	X(OPEN,		"open")		/* another request of it is not over, so it may be no turn */ \
 	X(COMPACTED,	"compacted")	/* it replaces most of the last turn */ \
-	X(OTHER,	"other")	/* it continues no turn, or came too late */
+	X(OTHER,	"other")	/* it continues no turn, or the session is not trusted */
 
 #define SESSION_STATE(name, text)	SESSION_##name,
 enum session_state { SESSION_STATE_LIST(SESSION_STATE) SESSION_STATES };
