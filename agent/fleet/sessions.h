@@ -14,9 +14,9 @@
  *
  * A session that was compacted never sends its old path again: a turn that continues none of its
  * tails and is much shorter than the last one, or another prompt. The owner then lets the old path
- * go (index_let_go()). A subagent under its parent's name looks alike, so the parent's tail is kept:
- * if a later request continues it after all, its marks prove what that server had. Of cut prompts
- * the second shorter turn shows that it was a summary, and the longer tails go.
+ * go (index_let_go()). A subagent under its parent's name looks alike, so the tail of the parent is
+ * kept: if a later request continues it after all, its marks prove what that server had. Of cut
+ * prompts the second shorter turn shows that it was a summary, and the longer tails go.
  *
  * A session brings work back: about (turns - 1) / turns of sessions have another turn, after a gap,
  * with some more tokens. Turns and gap are learned for each model. Sums of it by server are
