@@ -137,14 +137,30 @@ static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 	return (uint32_t)(((n + tokens - 1) / block - n / block) * block);
 }
 
-static void note_output(
-    struct server *s, uint64_t prompt_tokens, const struct lesson *l, struct outcome *out)
+/* Return the tokens for which no page stands: they are a guess from bytes, and an image has many
+ * bytes. With the engine's count no more than the rest of that; without it no more than half of the
+ * cache, so that no guess evicts all else. <prompt_tokens> is at most twice what was seen. */
+static uint32_t hidden_of(const struct server *s, uint64_t prompt_tokens, const struct lesson *l,
+    const struct fact *f)
+{
+	enum capacity_source by;
+	uint64_t most = server_capacity(s, &by) / 2, told = (uint64_t)f->prompt_tokens;
+
+	if (f->kind == FACT_DONE && f->prompt_tokens > 0)
+		most = told > prompt_tokens / 2 ? told - prompt_tokens / 2 : 0;
+	else if (most == 0)
+		return l->hidden;
+	return l->hidden < most ? l->hidden : (uint32_t)most;
+}
+
+static void note_output(struct server *s, uint64_t prompt_tokens, const struct lesson *l,
+    const struct fact *f, struct outcome *out)
 {
 	out->at = s->id;
 	hints_learn(s->pool, out->output_tokens);
 	out->kept_tokens = kept_of(prompt_tokens, l->block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
-	out->hidden_tokens = l->hidden;
+	out->hidden_tokens = hidden_of(s, prompt_tokens, l, f);
 }
 
 /* Store where the prompt ends, for the next turn of its conversation. */
@@ -246,7 +262,7 @@ static void learn_answered(
 		learn_response(r, &a->lesson, r->fleet.by_id[a->at], f, out);
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, out);
+		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, f, out);
 		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
 	}
 	a->uid = 0;
@@ -431,7 +447,7 @@ static void learn_served(struct route *r, struct ledger_entry *e, struct server 
 	const struct lesson *l = &open_of(e)->lesson;
 
 	learn_headers(e, to, f, now);
-	note_output(to, e->prompt_tokens, l, out);
+	note_output(to, e->prompt_tokens, l, f, out);
 	remember_end(r, to, l, f, out, now);
 }
 

@@ -157,10 +157,14 @@ void job_session_sent(struct route *r, struct job *j, const struct server *s)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 	unsigned k = let_go_tail(r, j, s, depth), hidden = held_tail(r, j, s);
+	enum capacity_source by;
+	uint64_t most = server_capacity(s, &by) / 2;	/* that a guess has added: learn.c */
 
 	/* a later slice may be sent elsewhere; of a turn that was seen whole nothing is hidden */
 	if (hidden < SESSION_TAILS && j->view.tail[hidden].cut && !j->rq.more) {
 		j->taken_up.hidden = job_unseen_held(r, j, s);
+		if (most > 0 && j->taken_up.hidden > most)
+			j->taken_up.hidden = most;
 		j->taken_up.hidden_since = j->view.tail[hidden].at;
 	}
 	if (k == SESSION_TAILS)

@@ -267,6 +267,44 @@ static uint64_t output(struct world *w, const char *name)
 	return index_server_output(w->r->index, server(w, name).v.id);
 }
 
+/* An image of megabytes is no million tokens: the engine's count bounds the guess. */
+static void the_count_bounds_hidden_tokens(void **state)
+{
+	struct world w;
+	struct fact f = served_fact("one");
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	turn(&w, "one", "talk", 5000000);
+	f.prompt_tokens = 6000;
+	route_learn(w.r, &f, w.now);
+	assert_in_range(output(&w, "s1"), 5000 * ROOM_OF_TOKEN, 6000 * ROOM_OF_TOKEN);
+	world_end(&w);
+}
+
+/* Without a count no guess fills the cache alone. */
+static void a_guess_is_at_most_half_of_the_cache(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	turn(&w, "one", "talk", 5000000);
+	done(&w, "one");
+	assert_in_range(output(&w, "s1"), 100000 * ROOM_OF_TOKEN, 200000 * ROOM_OF_TOKEN);
+	w.now += 1000;
+	turn(&w, "two", "talk", 5010000);
+	done(&w, "two");
+	assert_in_range(output(&w, "s1"), 100000 * ROOM_OF_TOKEN, 201000 * ROOM_OF_TOKEN);
+	world_end(&w);
+}
+
 /* A slice may be followed by another one, which is decided anew. */
 static void a_slice_takes_no_hidden_tokens(void **state)
 {
@@ -457,6 +495,8 @@ int main(void)
 		cmocka_unit_test(a_cut_image_is_no_compaction),
 		cmocka_unit_test(the_old_path_still_fills_the_cache),
 		cmocka_unit_test(hidden_tokens_fill_the_cache),
+		cmocka_unit_test(the_count_bounds_hidden_tokens),
+		cmocka_unit_test(a_guess_is_at_most_half_of_the_cache),
 		cmocka_unit_test(a_slice_takes_no_hidden_tokens),
 		cmocka_unit_test(a_whole_turn_has_no_hidden_tokens),
 		cmocka_unit_test(a_subagent_is_no_compaction_for_good),
