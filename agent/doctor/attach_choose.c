@@ -179,7 +179,8 @@ void dr_plan_choose(struct dr_plan *p)
 /* ---- judgement ----------------------------------------------------------------------------- */
 
 static const char *const variables[] = {
-	"txn.api", "txn.load", "txn.pool", "txn.session", "txn.ptok", "txn.gtok", "txn.kvroute",
+	"txn.api", "txn.load", "txn.pool", "txn.session", "txn.ptok", "txn.gtok", "txn.head",
+	"txn.kvroute",
 };
 
 static const struct {

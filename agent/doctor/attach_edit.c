@@ -318,7 +318,8 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 	    "spoe-group route\n"
 	    "    messages route\n\n"
 	    "spoe-message first\n"
-	    "    args uid=unique-id srv=srv_name st=status ct=res.hdr(content-type)\n\n"
+	    "    args uid=unique-id srv=srv_name st=status ct=res.hdr(content-type) "
+	    "head=var(txn.head)\n\n"
 	    "spoe-group first\n"
 	    "    messages first\n");
 }
