@@ -44,6 +44,13 @@ unsigned dr_file_of(const struct doctor *d, const char *path)
 	return 0;
 }
 
+bool dr_line_marked(const struct dr_plan *p, const struct dr_line *at)
+{
+	const dr_raws *raws = &p->raws.p[dr_file_of(p->d, at->file)];
+
+	return at->no <= raws->n && dr_marked(raws->p[at->no - 1].text);
+}
+
 bool dr_option(const struct doctor *d, const struct dr_section *s, const char *name)
 {
 	return dr_find(d, s, "option", name) != NULL;
@@ -211,10 +218,8 @@ static bool file_stays(const struct dr_plan *p, const char *path, size_t before)
 {
 	for (size_t i = 0; i < p->d->attached.n; i++) {
 		const struct dr_attached *a = &p->d->attached.p[i];
-		const struct dr_raw *r =
-		    &p->raws.p[dr_file_of(p->d, a->filter.file)].p[a->filter.no - 1];
 
-		if (dr_is(a->path, path) && (i < before || !dr_marked(r->text)))
+		if (dr_is(a->path, path) && (i < before || !dr_line_marked(p, &a->filter)))
 			return true;
 	}
 	return false;
@@ -247,8 +252,10 @@ int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	size_t before = diff->n;
 	unsigned changed = 0;
 
-	if (read_all(&p))
+	if (read_all(&p)) {
 		check_names(&p);
+		dr_plan_remove(&p);
+	}
 	for (unsigned i = 0; i < p.raws.n && !p.refused; i++)
 		changed += dr_diff_file(d, diff, dr_diff_name(d, o.root, d->files.p[i].path),
 		    d->files.p[i].text, NULL, 0, true);

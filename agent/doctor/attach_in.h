@@ -84,8 +84,14 @@ void dr_plan_judge(struct dr_plan *p);
 void dr_plan_edit(struct dr_plan *p);
 void dr_plan_spoe(struct dr_plan *p, struct buf *to);
 
+/* Refuse lines without DOCTOR_MARK whose section, .if or defaults would go with the marked lines. */
+void dr_plan_remove(struct dr_plan *p);
+
 /* Return the index of the file of a line. */
 unsigned dr_file_of(const struct doctor *d, const char *path);
+
+/* Tell if the line <at> carries DOCTOR_MARK. */
+bool dr_line_marked(const struct dr_plan *p, const struct dr_line *at);
 
 /* Tell if <s> is in effect with "option NAME". */
 bool dr_option(const struct doctor *d, const struct dr_section *s, const char *name);

@@ -313,6 +313,40 @@ def case_frontend_named():
         round_trip(s, "--pool", "code", "--frontend", "public")
 
 
+KEPT = {
+    "in a section": ("    server a1 ", "    server a2 127.0.0.1:9410\n",
+                     r"two-pools.cfg:%d: this line belongs to the section of line \d+"),
+    "in an .if": (".if version_atleast(3.0)", "    http-response set-header x y\n",
+                  r"cfg:%d: this line depends on the .if in line \d+"),
+    "in global": ("    tune.bufsize 262144", "    maxconn 5000\n",
+                  r"cfg:%d: this line belongs to the section of line \d+"),
+    "an .endif": ("    http-response send-spoe-group kvroute first", ".endif\n.if TRUE\n",
+                  r"cfg:%d: only one of this line and line \d+ ends with"),
+    "with defaults": ("    server a1 ", "backend mine\n    server m 127.0.0.1:9\n",
+                      r"cfg:%d: this section has the defaults of line \d+"),
+}
+
+
+def case_remove_keeps_meaning():
+    """A line of the operator whose section, .if or defaults --remove would delete is named."""
+    for name, (after, line, sentence) in KEPT.items():
+        with Site(["two-pools.cfg"], lambda t: t[t.index("defaults"):]) as s:
+            s.patch(s.diff("--write", "--pool", "chat")[1])
+            path = os.path.join(s.folder, "two-pools.cfg")
+            with open(path) as f:
+                text = f.read()
+            at = re.search(r"(?m)^%s.*\n" % re.escape(after), text).end()
+            with open(path, "w") as f:
+                f.write(text[:at] + line + text[at:])
+            status, out, err = s.diff("--remove")
+            cases.equal((status, out), (1, ""), name)
+            no = text[:at].count("\n") + 1
+            assert re.search(sentence % no, err), "%s: %s" % (name, err)
+            with open(path, "w") as f:
+                f.write(text[:at] + "# a comment\n\n" + text[at:])
+            cases.equal(s.diff("--remove")[0], 0, name)
+
+
 # ---- the lines are those of haproxy-conf/
 
 def rules_of(text):
