@@ -144,9 +144,14 @@ static int run(struct doctor_args *a)
 	struct doctor_names names;
 	struct doctor_opts o;
 	struct conf conf;
+	char twice[1024];
 	int status;
 
 	doctor_defaults(&o);
+	if ((a->write || a->remove) && doctor_check_twice(a, twice, sizeof(twice)) < 0) {
+		fprintf(stderr, "kvroutectl doctor: %s\n", twice);
+		return 2;
+	}
 	if (doctor_ask_haproxy(&haproxy, a, &why) < 0) {
 		fprintf(stderr, "kvroutectl doctor: %s: %s\n", a->haproxy, why);
 		return 2;

@@ -37,6 +37,9 @@ struct doctor_names {
 /* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in <why>. */
 int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why);
 
+/* Find two names of one file in a->paths. Returns 0, or -1 with a sentence that names both. */
+int doctor_check_twice(const struct doctor_args *a, char *why, size_t room);
+
 /* What HAProxy's binary says; zeros if it is not asked. The caller frees <env>. */
 #define DOCTOR_PROBES	64
 #define DOCTOR_VALUE	(64 + 1024)

@@ -102,6 +102,24 @@ static int name_spoe(const struct doctor_args *a, struct doctor_names *n)
 	return len < (int)sizeof(n->spoe) ? 0 : -1;
 }
 
+int doctor_check_twice(const struct doctor_args *a, char *why, size_t room)
+{
+	struct stat st[DOCTOR_FILES];
+
+	for (unsigned i = 0; i < a->n; i++) {
+		if (stat(a->paths[i], &st[i]) < 0)
+			st[i] = (struct stat){ 0 };
+		for (unsigned k = 0; k < i && st[i].st_ino != 0; k++) {
+			if (st[i].st_dev != st[k].st_dev || st[i].st_ino != st[k].st_ino)
+				continue;
+			snprintf(why, room, "%s and %s are the same file: name it once", a->paths[k],
+			    a->paths[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why)
 {
 	bool below = a->n > 0;

@@ -347,6 +347,18 @@ def case_remove_keeps_meaning():
             cases.equal(s.diff("--remove")[0], 0, name)
 
 
+def case_named_twice():
+    """One file under two names gives no diff, because it would not apply."""
+    with Site(["two-pools.cfg"]) as s:
+        os.symlink("two-pools.cfg", os.path.join(s.folder, "other.cfg"))
+        for first, second in (("two-pools.cfg", "./two-pools.cfg"), ("other.cfg", "two-pools.cfg"),
+                              (".", s.folder + "/two-pools.cfg")):
+            status, out, err = s.diff("--write", "--pool", "chat",
+                                      args=["-c", first, "-c", second])
+            cases.equal((status, out), (2, ""), second)
+            assert re.search(r"\.cfg and \S+\.cfg are the same file: name it once", err), err
+
+
 # ---- the lines are those of haproxy-conf/
 
 def rules_of(text):
