@@ -84,7 +84,7 @@ void dr_plan_judge(struct dr_plan *p);
 void dr_plan_edit(struct dr_plan *p);
 void dr_plan_spoe(struct dr_plan *p, struct buf *to);
 
-/* Refuse lines without DOCTOR_MARK whose section, .if or defaults would go with the marked lines. */
+/* Refuse lines without DOCTOR_MARK whose section, .if or defaults go with the marked lines. */
 void dr_plan_remove(struct dr_plan *p);
 
 /* Return the index of the file of a line. */
