@@ -259,6 +259,24 @@ static int judge_line(struct live *l)
 
 /* ---- the feed ------------------------------------------------------------------------------ */
 
+/* Without a uid, or without the right to ask for it, counters must move. */
+static int await_counters(struct live *l, const char *reason)
+{
+	double decisions = 0, done = 0, lines;
+	const char *why = "";
+
+	for (unsigned i = 0; (decisions <= l->decisions || done <= l->done) && next_try(l, i); i++)
+		live_counters(l, &decisions, &done, &lines, &why);
+	if (decisions <= l->decisions)
+		return lost("filter", "the agent was not asked: check the path and the conditions of "
+		    "send-spoe-group, and that -f names the right agent");
+	passed("filter", "the agent decided (by its counters, because %s)", reason);
+	if (done <= l->done)
+		return lost("feed", "no line of an end reached the agent: compare the log target with log_feed");
+	passed("feed", "the agent learned of an end");
+	return 0;
+}
+
 static int await_end(struct live *l)
 {
 	char path[256], state[32] = "";
@@ -268,7 +286,7 @@ static int await_end(struct live *l)
 
 	snprintf(path, sizeof(path), "/decisions?uid=%s", l->uid);
 	for (unsigned i = 0; strcmp(state, "closed") != 0 && strcmp(state, "done") != 0 &&
-	    next_try(l, i); i++) {
+	    l->status != 403 && next_try(l, i); i++) {
 		struct buf page = { 0 };
 
 		if (live_ask_agent(l, path, &page, &why) == 0) {
@@ -277,6 +295,8 @@ static int await_end(struct live *l)
 		}
 		buf_free(&page);
 	}
+	if (l->status == 403)
+		return await_counters(l, "metrics.decisions does not let this address look");
 	if (!known)
 		return lost("agent", "the agent at %s does not know the decision: HAProxy asks another one, "
 		    "or -f names the wrong configuration", l->metrics);
@@ -288,24 +308,6 @@ static int await_end(struct live *l)
 	return lost("feed", lines > l->lines ?
 	    "lines reach the agent, but not this one: compare the fields of log-format with haproxy-conf" :
 	    "no line reaches the agent: compare the server of ring %s with log_feed.tcp", l->way.ring);
-}
-
-/* Without a ring there is no uid: counters must move. */
-static int await_counters(struct live *l)
-{
-	double decisions = 0, done = 0, lines;
-	const char *why = "";
-
-	for (unsigned i = 0; (decisions <= l->decisions || done <= l->done) && next_try(l, i); i++)
-		live_counters(l, &decisions, &done, &lines, &why);
-	if (decisions <= l->decisions)
-		return lost("filter", "the agent was not asked: check the path and the conditions of "
-		    "send-spoe-group");
-	passed("filter", "the agent decided (by its counters, because no ring has the line)");
-	if (done <= l->done)
-		return lost("feed", "no line of an end reached the agent: compare the log target with log_feed");
-	passed("feed", "the agent learned of an end");
-	return 0;
 }
 
 int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metrics)
@@ -320,7 +322,7 @@ int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metri
 	}
 	status = check_haproxy(&l) < 0 || check_agent(&l) < 0 || send_request(&l) < 0;
 	if (status == 0 && l.way.ring[0] == '\0')
-		status = await_counters(&l) < 0;
+		status = await_counters(&l, "no ring has the line") < 0;
 	else if (status == 0)
 		status = await_line(&l) < 0 || judge_line(&l) < 0 || await_end(&l) < 0;
 	fflush(stdout);

@@ -12,6 +12,7 @@ struct live {
 	size_t n_sent;			/* bytes of the request */
 	char uid[128], be[128], srv[128], want[128], why[64], err[64];
 	double decisions, done, lines;	/* counters before the request */
+	int status;			/* of the agent's last answer; 0: none */
 };
 
 /* Append what the peer sends until it closes, and a NUL. Returns 0, or -1. */
@@ -21,11 +22,11 @@ int live_read(int fd, struct buf *to);
  * sentence in <why>. */
 int live_ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why);
 
-/* Get a page of the agent, and a NUL. Returns 0, or -1 with a sentence in <why>. */
-int live_ask_agent(const struct live *l, const char *path, struct buf *to, const char **why);
+/* Get a page of the agent, and a NUL. Returns 0, or -1 with a sentence in <why>; sets l->status. */
+int live_ask_agent(struct live *l, const char *path, struct buf *to, const char **why);
 
 /* Read the counters of decisions, ends of requests and lines of the log feed. */
-bool live_counters(const struct live *l, double *decisions, double *done, double *lines,
+bool live_counters(struct live *l, double *decisions, double *done, double *lines,
 		   const char **why);
 
 /* Write the request, with a body of random size and text, and set l->n_sent. */

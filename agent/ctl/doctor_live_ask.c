@@ -53,13 +53,17 @@ static void take_page(void *arg, const char *p, size_t n)
 }
 
 /* Get a page of the agent, and a NUL. */
-int live_ask_agent(const struct live *l, const char *path, struct buf *to, const char **why)
+int live_ask_agent(struct live *l, const char *path, struct buf *to, const char **why)
 {
 	struct http_answer answer;
 
 	http_answer_init(&answer, take_page, to);
 	*why = "the answer is an error";
-	if (ctl_get(l->metrics, path, &answer, why) < 0 || answer.status != 200)
+	l->status = 0;
+	if (ctl_get(l->metrics, path, &answer, why) < 0)
+		return -1;
+	l->status = answer.status;
+	if (l->status != 200)
 		return -1;
 	buf_add(to, "", 1);
 	return to->failed ? -1 : 0;
@@ -80,7 +84,7 @@ static double metric(const char *page, const char *name, const char *part)
 	return sum;
 }
 
-bool live_counters(const struct live *l, double *decisions, double *done, double *lines,
+bool live_counters(struct live *l, double *decisions, double *done, double *lines,
 		   const char **why)
 {
 	struct buf page = { 0 };

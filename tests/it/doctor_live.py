@@ -57,6 +57,20 @@ def case_arrives():
         is_lost(f, "agent", "holds each server of spoe_agent for down")
 
 
+class Closed(Fleet):
+    """The agent shows its decisions to nobody."""
+
+    def agent_yaml(self):
+        return edited(super().agent_yaml(), "metrics: {listen", "metrics: {decisions: none, listen")
+
+
+def case_decisions_not_shown():
+    with Closed(engines=2, show=False, threads=1, agent_conf=CONF) as f:
+        status, text = live(f, "--wait", "900")
+        assert re.search("(?m)^ok    filter: .*metrics.decisions does not let this", text), text
+        assert re.search("(?m)^ok    feed: ", text) and "lost" not in text, text
+
+
 def case_lost_at_the_server():
     def edit(text):
         return re.sub(r"(?m)^    use-server .*\n", "    use-server s1 if TRUE\n", text)
