@@ -28,8 +28,8 @@ int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 		  struct buf *said);
 
 /* The same for the removal of all marked lines; -1 also if a line without the mark lies in a
- * section or between .if and .endif that would go, or has such defaults. A file of the filter is deleted if doctor_attach()
- * wrote it. Only <root> of <a> is used. */
+ * section or between .if and .endif that would go, or has such defaults. A file of the filter is
+ * deleted if doctor_attach() wrote it. Only <root> of <a> is used. */
 int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said);
 
