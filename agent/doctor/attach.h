@@ -11,7 +11,7 @@
 
 #include "agent/doctor/doctor.h"
 
-#define DOCTOR_MARK	"# kvroute"
+#define DOCTOR_MARK	"# kvroute-doctor"	/* a comment by hand may end with "# kvroute" */
 
 struct doctor_attach {
 	const char *const *pools;	/* backends of engines; NULL ends. NULL: the only candidate */

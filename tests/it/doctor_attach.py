@@ -32,7 +32,7 @@ from p17_haproxy_reload import workers  # noqa: E402
 DATA = os.path.join(TOP, "tests/data/doctor")
 VERSIONS = [v for v in ("2.6", "3.0", "3.2")
             if os.access(os.path.join(TOP, "build/haproxy", v, "haproxy"), os.X_OK)]
-MARK = " # kvroute"
+MARK = " # kvroute-doctor"
 FIXED = {"@MAIL@": "10125", "@MONITOR@": "10189", "@PORT@": "10180", "@TLSPORT@": "10143",
          "@SYSLOG@": "10114", "@CLOSED@": "10109"}
 
@@ -255,7 +255,7 @@ REFUSED = {
                  ["--pool", "chat"], r"cfg:\d+: the variable txn.pool is in use"),
     "name": (lambda t: t + "backend spoe_agent\n", ["--pool", "chat"],
              r"cfg:\d+: the name spoe_agent is taken"),
-    "mark": (lambda t: edited(t, "    # only customers", "    # only customers # kvroute"),
+    "mark": (lambda t: edited(t, "    # only customers", "    # only customers" + MARK),
              ["--pool", "chat"], r"cfg:\d+: a line ends with"),
     "unreadable": (lambda t: edited(t, "option httplog", "option 'httplog"), ["--pool", "chat"],
                    r"cfg:\d+: a quote is not closed"),
@@ -345,6 +345,16 @@ def case_remove_keeps_meaning():
             with open(path, "w") as f:
                 f.write(text[:at] + "# a comment\n\n" + text[at:])
             cases.equal(s.diff("--remove")[0], 0, name)
+
+
+def case_comment_by_hand():
+    """A line that ends with "# kvroute" is the operator's own."""
+    with Site(["two-pools.cfg"], lambda t: edited(t, "    balance leastconn\n",
+                                                  "    balance leastconn # kvroute\n", 1)) as s:
+        text = round_trip(s, "--pool", "chat")["two-pools.cfg"]
+        assert "    balance leastconn # kvroute\n" in text
+        status, out, err = s.diff("--remove")
+        assert status == 1 and out == "" and "no line ends with" in err, err
 
 
 def case_named_twice():

@@ -117,7 +117,7 @@ static int open_none(void *arg, const char *path, struct span *text, const char 
 static int attach(bool detach)
 {
 	static const char cfg[] = "defaults\n mode http\nfrontend f\n use_backend %[str(b)]\nbackend b\n"
-	    " timeout server 1h\n server s1 127.0.0.1:1\n", marked[] = "global # kvroute\nglobal\n";
+	    " timeout server 1h\n server s1 127.0.0.1:1\n", marked[] = "global # kvroute-doctor\nglobal\n";
 	static const struct doctor_attach o = { .spoe = "/k.spoe", .root = "" };
 	struct buf diff = { 0 }, said = { 0 };
 	struct doctor_opts opts;
