@@ -115,6 +115,35 @@ static int check_agent(struct live *l)
 
 /* ---- the request --------------------------------------------------------------------------- */
 
+static int ask_ring(struct live *l, struct buf *events)
+{
+	char command[256];
+	const char *why = "";
+
+	snprintf(command, sizeof(command), "show events %s\n", l->way.ring);
+	return live_ask_haproxy(l, command, events, &why);
+}
+
+/* Keep the last line of the ring, and a NUL. */
+static void mark_ring(struct live *l)
+{
+	struct buf events = { 0 };
+	size_t from, to;
+
+	buf_free(&l->last);
+	if (l->way.ring[0] != '\0' && ask_ring(l, &events) == 0) {
+		for (to = events.n - 1; to > 0 && events.p[to - 1] == '\n';)
+			to--;
+		for (from = to; from > 0 && events.p[from - 1] != '\n';)
+			from--;
+		buf_add(&l->last, events.p + from, to - from);
+		buf_add(&l->last, "", 1);
+		if (to == from || l->last.failed)
+			buf_free(&l->last);
+	}
+	buf_free(&events);
+}
+
 static int send_request(struct live *l)
 {
 	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "";
@@ -132,6 +161,7 @@ static int send_request(struct live *l)
 		    "frontend with --url", url, why);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	live_request(l, url, &request);
+	mark_ring(l);
 	if (!request.failed &&
 	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
 		status = live_read(fd, &answer);
@@ -183,41 +213,75 @@ static bool is_marked(const struct live *l, const char *line, size_t n)
 	return bytes + HEAD_ROOM >= l->n_sent && bytes <= l->n_sent + HEAD_ROOM;
 }
 
-/* Look for the line of the request, the last one first. */
-static bool find_line(struct live *l, const char *events)
+/* Return the lines that came after the request was sent. */
+static const char *new_lines(const struct live *l, const char *events)
 {
-	const char *found = NULL;
-	size_t n, n_found = 0;
+	const char *at = l->last.n > 0 ? strstr(events, l->last.p) : NULL;
 
-	for (const char *p = events; *p != '\0'; p += n + (p[n] == '\n')) {
-		n = strcspn(p, "\n");
-		if (is_marked(l, p, n)) {
-			found = p;
-			n_found = n;
-		}
-	}
-	return found != NULL && take_field(found, n_found, "uid", l->uid, sizeof(l->uid)) &&
-	    take_field(found, n_found, "be", l->be, sizeof(l->be)) &&
-	    take_field(found, n_found, "srv", l->srv, sizeof(l->srv)) &&
-	    take_field(found, n_found, "want", l->want, sizeof(l->want)) &&
-	    take_field(found, n_found, "why", l->why, sizeof(l->why)) &&
-	    take_field(found, n_found, "err", l->err, sizeof(l->err));
+	return at != NULL ? at + l->last.n - 1 : events;
 }
 
-static int await_line(struct live *l)
+/* Take the fields of a line. Returns false if one is missing. */
+static bool take_line(struct live *l, const char *line, size_t n)
 {
-	char command[256];
-	const char *why = "";
-	bool found = false;
+	return take_field(line, n, "uid", l->uid, sizeof(l->uid)) &&
+	    take_field(line, n, "be", l->be, sizeof(l->be)) &&
+	    take_field(line, n, "srv", l->srv, sizeof(l->srv)) &&
+	    take_field(line, n, "want", l->want, sizeof(l->want)) &&
+	    take_field(line, n, "why", l->why, sizeof(l->why)) &&
+	    take_field(line, n, "err", l->err, sizeof(l->err));
+}
 
-	snprintf(command, sizeof(command), "show events %s\n", l->way.ring);
-	for (unsigned i = 0; !found && next_try(l, i); i++) {
+/* Take the line of the request. Returns the number of requests that it may be: only 1 is a hit. */
+static unsigned find_line(struct live *l, const char *events)
+{
+	char uid[sizeof(l->uid)] = "";
+	unsigned found = 0;
+	size_t n;
+
+	for (const char *p = new_lines(l, events); *p != '\0'; p += n + (p[n] == '\n')) {
+		n = strcspn(p, "\n");
+		if (!is_marked(l, p, n))
+			continue;
+		if (found == 0)
+			found = take_line(l, p, n);
+		else if (take_field(p, n, "uid", uid, sizeof(uid)))
+			found += strcmp(uid, l->uid) != 0;
+	}
+	return found;
+}
+
+/* Returns the number of requests with a line that may be that of the request; 0: none has come. */
+static unsigned await_line(struct live *l)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; found == 0 && next_try(l, i); i++) {
 		struct buf events = { 0 };
 
-		found = live_ask_haproxy(l, command, &events, &why) == 0 && find_line(l, events.p);
+		found = ask_ring(l, &events) == 0 ? find_line(l, events.p) : 0;
 		buf_free(&events);
 	}
-	if (!found)
+	return found;
+}
+
+/* Send the request and find its line; once more, with another size, if that is ambiguous. */
+static int send_and_find(struct live *l)
+{
+	unsigned found;
+
+	if (send_request(l) < 0)
+		return -1;
+	if ((found = await_line(l)) > 1) {
+		printf("note  log: another request of this size came at the same time: once more\n");
+		if (send_request(l) < 0)
+			return -1;
+		found = await_line(l);
+	}
+	if (found > 1)
+		return lost("log", "ring %s has several requests of this size: try again when there are fewer "
+		    "clients", l->way.ring);
+	if (found == 0)
 		return lost("log", "ring %s has no JSON line of this request: check that its frontend has the "
 		    "log target, log-format-sd (or log-format) and \"log global\" of haproxy-conf, and that "
 		    "--url leads to it", l->way.ring);
@@ -320,11 +384,12 @@ int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metri
 		lost("filter", "no pool has a filter of kvroute with an agent: attach it first (--write)");
 		return 1;
 	}
-	status = check_haproxy(&l) < 0 || check_agent(&l) < 0 || send_request(&l) < 0;
+	status = check_haproxy(&l) < 0 || check_agent(&l) < 0;
 	if (status == 0 && l.way.ring[0] == '\0')
-		status = await_counters(&l, "no ring has the line") < 0;
+		status = send_request(&l) < 0 || await_counters(&l, "no ring has the line") < 0;
 	else if (status == 0)
-		status = await_line(&l) < 0 || judge_line(&l) < 0 || await_end(&l) < 0;
+		status = send_and_find(&l) < 0 || judge_line(&l) < 0 || await_end(&l) < 0;
+	buf_free(&l.last);
 	fflush(stdout);
 	return status;
 }

@@ -13,6 +13,7 @@ struct live {
 	char uid[128], be[128], srv[128], want[128], why[64], err[64];
 	double decisions, done, lines;	/* counters before the request */
 	int status;			/* of the agent's last answer; 0: none */
+	struct buf last;		/* the last line of the ring before the request */
 };
 
 /* Append what the peer sends until it closes, and a NUL. Returns 0, or -1. */

@@ -6,8 +6,10 @@ HAPROXY names the binary. The last line is "N passed, N failed".
 """
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -69,6 +71,51 @@ def case_decisions_not_shown():
         status, text = live(f, "--wait", "900")
         assert re.search("(?m)^ok    filter: .*metrics.decisions does not let this", text), text
         assert re.search("(?m)^ok    feed: ", text) and "lost" not in text, text
+
+
+class Twins:
+    """A stats socket before that of HAProxy: each line of a ring has a twin with another uid."""
+
+    def __init__(self, f, times):
+        self.path, self.back, self.times = os.path.join(f.folder, "twins.sock"), f.stats_path, times
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(self.path)
+        self.socket.listen(8)
+        self.uids = None    # of all lines before; the first answer only shows them
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def doubled(self, text):
+        lines = [w for w in text.split("\n") if '"uid":"' in w]
+        uids = [re.search('"uid":"([^"]*)', w).group(1) for w in lines]
+        new = [w for w, uid in zip(lines, uids) if self.uids is not None and uid not in self.uids]
+        self.uids = set(uids)
+        if not new or self.times == 0:
+            return text
+        self.times -= 1
+        return text + "\n".join(re.sub('"uid":"', '"uid":"foreign', w) for w in new) + "\n"
+
+    def serve(self):
+        while True:
+            client = self.socket.accept()[0]
+            command = client.recv(4096)
+            with socket.socket(socket.AF_UNIX) as back:
+                back.connect(self.back)
+                back.sendall(command)
+                text = b"".join(iter(lambda: back.recv(65536), b"")).decode()
+            client.sendall((self.doubled(text) if "events" in command.decode() else text).encode())
+            client.close()
+
+
+def case_ambiguous():
+    """With another client's line of the same size it asks once more, and names no foreign uid."""
+    with small() as f:
+        for times in (1, 2):
+            status, text = live(f, "--wait", "900", "--live", Twins(f, times).path)
+            os.unlink(os.path.join(f.folder, "twins.sock"))
+            assert re.search("(?m)^note  log: another request of this size", text), text
+            cases.equal(text.count("request: sent to"), 2, text)
+            last = "lost  log: ring kvroute-feed has several" if times == 2 else "ok    feed: "
+            assert last in text and "foreign" not in text, text
 
 
 def case_lost_at_the_server():
