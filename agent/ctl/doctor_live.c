@@ -48,11 +48,16 @@ static int lost(const char *station, const char *fmt, ...)
 	return -1;
 }
 
+static void pause_once(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000 }, NULL);
+}
+
 /* Wait before try <i>, which counts from 0. Returns false after --wait seconds. */
 static bool next_try(const struct live *l, unsigned i)
 {
 	if (i > 0)
-		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000 }, NULL);
+		pause_once();
 	return i <= l->a->wait_s * 1000 / PAUSE_MS;
 }
 
@@ -115,35 +120,6 @@ static int check_agent(struct live *l)
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static int ask_ring(struct live *l, struct buf *events)
-{
-	char command[256];
-	const char *why = "";
-
-	snprintf(command, sizeof(command), "show events %s\n", l->way.ring);
-	return live_ask_haproxy(l, command, events, &why);
-}
-
-/* Keep the last line of the ring, and a NUL. */
-static void mark_ring(struct live *l)
-{
-	struct buf events = { 0 };
-	size_t from, to;
-
-	buf_free(&l->last);
-	if (l->way.ring[0] != '\0' && ask_ring(l, &events) == 0) {
-		for (to = events.n - 1; to > 0 && events.p[to - 1] == '\n';)
-			to--;
-		for (from = to; from > 0 && events.p[from - 1] != '\n';)
-			from--;
-		buf_add(&l->last, events.p + from, to - from);
-		buf_add(&l->last, "", 1);
-		if (to == from || l->last.failed)
-			buf_free(&l->last);
-	}
-	buf_free(&events);
-}
-
 static int send_request(struct live *l)
 {
 	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "";
@@ -161,7 +137,7 @@ static int send_request(struct live *l)
 		    "frontend with --url", url, why);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	live_request(l, url, &request);
-	mark_ring(l);
+	live_mark_ring(l);
 	if (!request.failed &&
 	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
 		status = live_read(fd, &answer);
@@ -251,16 +227,27 @@ static unsigned find_line(struct live *l, const char *events)
 	return found;
 }
 
-/* Returns the number of requests with a line that may be that of the request; 0: none has come. */
+static unsigned look_for_line(struct live *l)
+{
+	struct buf events = { 0 };
+	unsigned found = live_ask_ring(l, &events) == 0 ? find_line(l, events.p) : 0;
+
+	buf_free(&events);
+	return found;
+}
+
+/* Returns the number of requests with a line that may be that of the request; 0: none has come.
+ * Looks once more after a hit, because a client's line may have come before that of the request. */
 static unsigned await_line(struct live *l)
 {
-	unsigned found = 0;
+	unsigned found = 0, again;
 
-	for (unsigned i = 0; found == 0 && next_try(l, i); i++) {
-		struct buf events = { 0 };
-
-		found = ask_ring(l, &events) == 0 ? find_line(l, events.p) : 0;
-		buf_free(&events);
+	for (unsigned i = 0; found == 0 && next_try(l, i); i++)
+		found = look_for_line(l);
+	if (found == 1) {
+		pause_once();
+		again = look_for_line(l);
+		found = again > 0 ? again : found;
 	}
 	return found;
 }

@@ -23,6 +23,12 @@ int live_read(int fd, struct buf *to);
  * sentence in <why>. */
 int live_ask_haproxy(const struct live *l, const char *command, struct buf *to, const char **why);
 
+/* Append the lines of the ring, and read as live_read(). Returns 0, or -1. */
+int live_ask_ring(const struct live *l, struct buf *to);
+
+/* Set l->last to the last line of the ring and a NUL; empty if there is none. */
+void live_mark_ring(struct live *l);
+
 /* Get a page of the agent, and a NUL. Returns 0, or -1 with a sentence in <why>; sets l->status. */
 int live_ask_agent(struct live *l, const char *path, struct buf *to, const char **why);
 

@@ -44,6 +44,34 @@ int live_ask_haproxy(const struct live *l, const char *command, struct buf *to, 
 	return status;
 }
 
+int live_ask_ring(const struct live *l, struct buf *events)
+{
+	char command[256];
+	const char *why = "";
+
+	snprintf(command, sizeof(command), "show events %s\n", l->way.ring);
+	return live_ask_haproxy(l, command, events, &why);
+}
+
+void live_mark_ring(struct live *l)
+{
+	struct buf events = { 0 };
+	size_t from, to;
+
+	buf_free(&l->last);
+	if (l->way.ring[0] != '\0' && live_ask_ring(l, &events) == 0) {
+		for (to = events.n - 1; to > 0 && events.p[to - 1] == '\n';)
+			to--;
+		for (from = to; from > 0 && events.p[from - 1] != '\n';)
+			from--;
+		buf_add(&l->last, events.p + from, to - from);
+		buf_add(&l->last, "", 1);
+		if (to == from || l->last.failed)
+			buf_free(&l->last);
+	}
+	buf_free(&events);
+}
+
 static void take_page(void *arg, const char *p, size_t n)
 {
 	struct buf *to = arg;
