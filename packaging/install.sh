@@ -6,10 +6,20 @@ cd "$(dirname "$0")/.."
 
 remove=${1-}
 
+# Remove the empty folders of kvroute alone: <$1> and those above it, up to the one with its name.
+remove_own() {
+	local dir=$1
+	while [[ $dir/ == */kvroute/* || $dir/ == */kvroute-spoe/* ]]; do
+		rmdir "$DESTDIR$dir" 2> /dev/null || return 0
+		case ${dir##*/} in kvroute | kvroute-spoe) return 0 ;; esac
+		dir=${dir%/*}
+	done
+}
+
 put() {	# mode, file, path
 	if [ -n "$remove" ]; then
 		rm -f "$DESTDIR$3"
-		rmdir -p --ignore-fail-on-non-empty "$(dirname "$DESTDIR$3")" 2> /dev/null || :
+		remove_own "$(dirname "$3")"
 		return 0
 	fi
 	install -D -p -m "$1" "$2" "$DESTDIR$3"

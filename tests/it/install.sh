@@ -33,6 +33,7 @@ try() {	# what, command
 
 # ---- make install ----
 
+mkdir -p "$root/usr/include"
 try "make install with DESTDIR and PREFIX" \
 	${MAKE:-make} --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 usr=$root/usr
@@ -197,6 +198,11 @@ ${MAKE:-make} --no-print-directory -s uninstall DESTDIR="$root" PREFIX=/usr
 left=$(cd "$root" && find usr etc/kvroute -type f 2> /dev/null)
 [ "$left" = etc/kvroute/kvroute.yaml ]
 result $? "make uninstall leaves only the configuration: $left"
+[ -d "$usr/include" ] && [ -d "$usr/share/man/man8" ]
+result $? "make uninstall keeps folders that others share"
+left=$(find "$usr" -type d -name 'kvroute*')
+[ -z "$left" ]
+result $? "make uninstall leaves no folder of its own${left:+: $left}"
 
 echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]
