@@ -95,7 +95,6 @@ def top_shows_sorts_resizes_and_restores_the_terminal():
             t.tmux("resize-window", "-x", "40", "-y", "10")
             wait_for("a narrow screen", HANG_SECONDS, lambda: "TOK/S" not in t.screen() and
                      "*PICKED" in t.screen() and "q quit" in t.screen())
-            equal(max(len(line) for line in t.screen().splitlines()) <= 40, True)
             t.tmux("resize-window", "-x", "80", "-y", "24")
             t.sees("TOK/S")
             t.keys("q")
