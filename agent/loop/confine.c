@@ -105,6 +105,7 @@ static int own_runtime(
 {
 	const char *path = o->runtime_path;
 	const struct identity *id = &a->identity;
+	uid_t uid = id->change ? id->uid : (uid_t)-1;
 	gid_t gid = id->change ? id->gid : (gid_t)-1;
 	struct group *gr;
 
@@ -117,7 +118,8 @@ static int own_runtime(
 				"leave the key out", o->runtime_group, o->runtime_group);
 		gid = gr->gr_gid;
 	}
-	if (lchown(path, id->change ? id->uid : (uid_t)-1, gid) != 0)
+	/* no call without a change: the systemd unit refuses every chown */
+	if ((uid != (uid_t)-1 || gid != (gid_t)-1) && lchown(path, uid, gid) != 0)
 		return err_set(e,
 			"cannot change owner and group of the socket %s: %s; start as root, or let the user be a "
 			"member of runtime.group", path, strerror(errno));

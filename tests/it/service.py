@@ -193,6 +193,31 @@ def patterns_work_without_executable_memory():
     equal([s for s in log.splitlines() if "level=error" in s or "refused system" in s], [], "log")
 
 
+def no_chown():
+    """For a child before it becomes the agent: each chown fails, as under the systemd unit."""
+    lib = ctypes.CDLL("libseccomp.so.2")
+    lib.seccomp_init.restype = ctypes.c_void_p
+    allow, eperm = 0x7fff0000, 0x00050001
+    rules = ctypes.c_void_p(lib.seccomp_init(ctypes.c_uint32(allow)))
+    for name in b"chown", b"lchown", b"fchown", b"fchownat":
+        number = lib.seccomp_syscall_resolve_name(name)
+        if number >= 0 and lib.seccomp_rule_add(rules, ctypes.c_uint32(eperm), number, 0) != 0:
+            raise OSError("seccomp_rule_add")
+    if lib.seccomp_load(rules) != 0:
+        raise OSError("seccomp_load")
+
+
+@case
+def a_runtime_socket_needs_no_chown():
+    a = Agent(before=no_chown)
+    path = os.path.join(a.folder, "runtime.sock")
+    a.agent_conf = 'runtime: {path: "%s"}\n' % path
+    with a:
+        p = subprocess.run([os.path.join(BUILD, "kvroutectl"), "-s", path, "show", "info"],
+                           text=True, capture_output=True)
+        equal((p.returncode, "requests: 0" in p.stdout), (0, True), "show info")
+
+
 @case
 def the_unit_checks_before_it_signals():
     with open(os.path.join(TOP, "packaging/systemd/kvroute.service.in")) as f:
