@@ -172,6 +172,21 @@ until_inside sh -c "[ \$(systemctl show -p NRestarts --value kvroute) -ge 1 ]" &
 	until_inside systemctl is-active kvroute
 result $? "the watchdog restarts it: $(inside systemctl show -p NRestarts kvroute)"
 
+# ---- the runtime socket ----
+
+admin=/run/kvroute-admin/runtime.sock
+inside grep -q "^# *path: $admin" /etc/kvroute/kvroute.yaml
+result $? "the configuration suggests $admin"
+inside sh -c "printf 'runtime:\n  path: $admin\n' >> /etc/kvroute/kvroute.yaml &&
+	systemctl restart kvroute" && until_inside systemctl is-active kvroute
+status=$?
+result $status "the agent starts with a runtime socket"
+[ $status -eq 0 ] || journal | tail -n 15
+[ "$(inside stat -c '%U %G %a' ${admin%/*} $admin | xargs)" = 'kvroute kvroute 700 kvroute kvroute 600' ]
+result $? "only its user may use it: $(inside stat -c '%U %G %a' ${admin%/*} $admin | xargs)"
+inside kvroutectl -s $admin show info | grep -q '^requests: '
+result $? "kvroutectl -s gets an answer"
+
 # ---- credential, upgrade ----
 
 inside sh -c 'install -d -m 700 /etc/credstore &&
