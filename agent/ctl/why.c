@@ -6,6 +6,7 @@
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/get.h"
+#include "agent/ctl/outside.h"
 #include "agent/ctl/socket.h"
 #include "agent/ctl/why.h"
 
@@ -16,6 +17,7 @@ struct why_args {
 	unsigned long n;
 	char uid[3 * UID_MAX + 1];	/* %XX each; "": none */
 	char line[2 * UID_MAX + 16];	/* the same as a command */
+	bool begun;		/* the first bytes of its answer came */
 	bool refused;		/* the runtime socket answered with a sentence */
 	bool json, compare;	/* print the agent's JSON; print compared rules instead of decisions */
 	struct http_answer answer;
@@ -64,9 +66,9 @@ static void take_body(void *arg, const char *p, size_t n)
 	struct why_args *a = arg;
 
 	if (a->answer.status != 200)
-		fwrite(p, 1, n, stderr);
+		ctl_print_outside(stderr, p, n);
 	else if (a->json || a->compare)
-		fwrite(p, 1, n, stdout);
+		ctl_print_outside(stdout, p, n);
 	else
 		a->state = why_feed(&a->reader, p, n);
 }
@@ -85,13 +87,15 @@ static void question_of(const struct why_args *a, char *path, size_t cap)
 static void take_command(void *arg, const char *p, size_t n)
 {
 	struct why_args *a = arg;
-	bool first = a->state == JSON_MORE && a->reader.json.offset == 0;
 
-	if (a->refused || (first && n > 0 && p[0] != '{')) {
-		a->refused = true;
-		fwrite(p, 1, n, stderr);
+	if (!a->begun && n > 0) {
+		a->begun = true;
+		a->refused = p[0] != '{';
+	}
+	if (a->refused) {
+		ctl_print_outside(stderr, p, n);
 	} else if (a->json) {
-		fwrite(p, 1, n, stdout);
+		ctl_print_outside(stdout, p, n);
 	} else if (a->state != JSON_BAD) {
 		a->state = why_feed(&a->reader, p, n);
 	}
