@@ -2,13 +2,13 @@
  * by line from standard input. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/get.h"
+#include "agent/ctl/outside.h"
 #include "agent/ctl/read.h"
 #include "agent/ctl/socket.h"
 
@@ -61,18 +61,32 @@ int ctl_command(const char *socket, const char *line, struct span body,
 
 /* ---- a command ---------------------------------------------------------------------------- */
 
-struct printer {
-	bool some, refused;
+/* Looks at how lines begin, after a prompt or not, in bytes as they come. */
+struct finder {
+	size_t n;
+	char line[24];
+	bool found;		/* an answer was a refusal */
 };
+
+static void find_refusal(struct finder *f, const char *p, size_t n)
+{
+	static const char *const refusals[] = { "refused at character ", "refused: as many " };
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '\n') {
+			f->n = 0;
+		} else if (f->n < sizeof(f->line) && (f->n > 0 || (p[i] != '>' && p[i] != ' '))) {
+			f->line[f->n++] = p[i];
+			for (size_t k = 0; k < sizeof(refusals) / sizeof(refusals[0]); k++)
+				f->found |= f->n == strlen(refusals[k]) && memcmp(f->line, refusals[k], f->n) == 0;
+		}
+	}
+}
 
 static void print_part(void *arg, const char *p, size_t n)
 {
-	struct printer *pr = arg;
-
-	if (!pr->some && n >= 7 && memcmp(p, "refused", 7) == 0)
-		pr->refused = true;
-	pr->some = true;
-	fwrite(p, 1, n, stdout);
+	find_refusal(arg, p, n);
+	ctl_print_outside(stdout, p, n);
 }
 
 static int fail(const char *socket, const char *why)
@@ -100,7 +114,7 @@ static int run_command(const char *socket, int argc, char **argv)
 	bool ask = strcmp(argv[0], "ask") == 0;
 	char line[LINE_MOST + 1];
 	struct buf body = { .p = NULL };
-	struct printer pr = { .some = false };
+	struct finder refusals = { .n = 0 };
 	const char *why = "";
 	int status = CTL_FAILED;
 
@@ -108,11 +122,11 @@ static int run_command(const char *socket, int argc, char **argv)
 		why = "standard input cannot be read, or is larger than 1 MiB";
 	else if (!join(argc, argv, body.n, ask, line))
 		why = "the command is longer than 2048 bytes";
-	else if (ctl_command(socket, line, span_of(body.p, body.n), print_part, &pr, &why) == 0)
+	else if (ctl_command(socket, line, span_of(body.p, body.n), print_part, &refusals, &why) == 0)
 		status = 0;
 	if (status != 0)
 		fail(socket, why);
-	else if (pr.refused)
+	else if (refusals.found)
 		status = CTL_FAILED;
 	buf_free(&body);
 	return status;
@@ -120,41 +134,104 @@ static int run_command(const char *socket, int argc, char **argv)
 
 /* ---- line by line ------------------------------------------------------------------------- */
 
-/* Copy what is there from <from> to <to>. Returns false at the end. */
-static bool copy_some(int from, int to)
+struct talk {
+	int fd;
+	bool ended;		/* standard input did */
+	size_t at, n;		/* of <text>, what is not sent yet */
+	char text[16384];
+	struct finder refusals;
+};
+
+/* Print what the agent sent. Returns 1, 0 after all, or -1 with errno. */
+static int take_answer(struct talk *t)
 {
 	char text[16384];
-	ssize_t n = read(from, text, sizeof(text));
+	ssize_t n = recv(t->fd, text, sizeof(text), 0);
 
-	for (ssize_t at = 0, k; at < n; at += k)
-		if ((k = write(to, text + at, (size_t)(n - at))) < 0)
-			return false;
-	return n > 0;
+	if (n > 0) {
+		find_refusal(&t->refusals, text, (size_t)n);
+		ctl_print_outside(stdout, text, (size_t)n);
+		fflush(stdout);
+	}
+	return n > 0 ? 1 : (int)n;
+}
+
+/* Send as much as the agent takes now: it takes nothing while its answers are not read. */
+static void send_some(struct talk *t)
+{
+	ssize_t n = send(t->fd, t->text + t->at, t->n - t->at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n > 0)
+		t->at += (size_t)n;
+	if (t->ended && t->at == t->n)
+		shutdown(t->fd, SHUT_WR);
+}
+
+static void read_input(struct talk *t)
+{
+	ssize_t n = read(STDIN_FILENO, t->text, sizeof(t->text));
+
+	t->ended = n <= 0;
+	t->at = 0;
+	t->n = n > 0 ? (size_t)n : 0;
+	send_some(t);
+}
+
+/* Returns 0 when the agent has closed, or -1 with errno. */
+static int exchange(struct talk *t)
+{
+	for (;;) {
+		bool rest = t->at < t->n;
+		struct pollfd p[2] = {
+			{ .fd = t->ended || rest ? -1 : STDIN_FILENO, .events = POLLIN },
+			{ .fd = t->fd, .events = (short)(rest ? POLLIN | POLLOUT : POLLIN) },
+		};
+
+		if (poll(p, 2, -1) < 0)
+			return -1;
+		if (p[1].revents & (POLLIN | POLLHUP | POLLERR)) {
+			int rc = take_answer(t);
+
+			if (rc <= 0)
+				return rc;
+		} else if (p[1].revents & POLLOUT) {
+			send_some(t);
+		}
+		if (p[0].revents != 0)
+			read_input(t);
+	}
+}
+
+/* Returns true if commands were not sent: the agent closed before. */
+static bool is_left_over(const struct talk *t)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	char c;
+
+	if (t->at < t->n)
+		return true;
+	return !t->ended && !isatty(STDIN_FILENO) && poll(&p, 1, 0) > 0 &&
+	    read(STDIN_FILENO, &c, 1) > 0;
 }
 
 static int talk(const char *socket)
 {
-	struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } };
 	const char *why = "";
-	int fd = connect_socket(socket, &why);
+	struct talk t = { .fd = connect_socket(socket, &why) };
+	int rc, error;
 
-	if (fd < 0 || send_all(fd, "prompt\n", 7) < 0) {
-		if (fd >= 0)
-			close(fd);
-		return fail(socket, fd < 0 ? why : strerror(errno));
-	}
-	p[1].fd = fd;
-	signal(SIGPIPE, SIG_IGN);	/* the agent closes after quit */
-	while (poll(p, 2, -1) > 0) {
-		if (p[1].revents != 0 && !copy_some(fd, STDOUT_FILENO))
-			break;
-		if (p[0].revents != 0 && !copy_some(STDIN_FILENO, fd)) {
-			shutdown(fd, SHUT_WR);
-			p[0].fd = -1;	/* not looked at any more */
-		}
-	}
-	close(fd);
-	return 0;
+	if (t.fd < 0)
+		return fail(socket, why);
+	memcpy(t.text, "prompt\n", 7);
+	t.n = 7;
+	rc = exchange(&t);
+	error = errno;
+	close(t.fd);
+	if (rc < 0)
+		return fail(socket, strerror(error));
+	if (is_left_over(&t))
+		return fail(socket, "the agent closed before all commands were sent");
+	return t.refusals.found ? CTL_FAILED : 0;
 }
 
 int ctl_socket(const char *socket, int argc, char **argv)

@@ -4,12 +4,14 @@ what commands answer, what bad input gets, and what many or slow clients cannot 
 """
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 
 import cases
@@ -256,6 +258,55 @@ def bad_input_gets_its_place_and_remedy():
         equal(f.get("/live", f.metrics_port)[0], 200)
 
 
+def many_commands_all_get_answers():
+    with Runtime() as f:
+        code, text = f.ctl("-s", f.path, stdin="help\n" * 20000 + "show info\n")
+        equal(code, 0, text[-300:])
+        equal(text.count(f.ask("help")), 20000, "answers")
+        contains(text[-3000:], "requests: 0\n")
+        code, text = f.ctl("-s", f.path, stdin="help\nbogus\nshow info\n")
+        equal((code, "requests: 0\n" in text), (1, True), text)
+        with open(f.write("commands", "quit\n" + "help\n" * 200000)) as commands:
+            r = subprocess.run([CTL, "-s", f.path], stdin=commands, capture_output=True,
+                               timeout=HANG_SECONDS)
+        equal(r.returncode, 1, r.stderr)
+
+
+def decisions_as_json_come_whole():
+    with Runtime() as f:
+        with_traffic(f, 60)
+        code, text = f.ctl("why", "--json", "-s", f.path, "-n", "256")
+        equal((code, len(text) > 40000), (0, True), text[:300])
+        equal(len(json.loads(text)["decisions"]), 60)
+
+
+def bytes_from_outside_command_no_terminal():
+    with tempfile.TemporaryDirectory() as folder:
+        for words, answer in ((["-s"], b"\x1b]0;x\x07line\n\x9bm"),
+                              (["why", "-s"], b"\x1b]0;x\x07line\n\x9bm"),
+                              (["why"], b"HTTP/1.0 500 X\r\n\r\n\x1b]0;x\x07line\n\x9bm")):
+            path = os.path.join(folder, "s")
+            with socket.socket(socket.AF_UNIX) as s:
+                s.bind(path)
+                s.listen()
+                at = [path, "help"] if words == ["-s"] else \
+                    [path] if "-s" in words else ["unix@" + path]
+                ours, terminal = pty.openpty()
+                p = subprocess.Popen([CTL, *words, *at], stdin=subprocess.DEVNULL, stdout=terminal,
+                                     stderr=terminal)
+                os.close(terminal)
+                with s.accept()[0] as c:
+                    c.recv(4096)
+                    c.sendall(answer)
+                out = b""
+                while b"m" not in out:
+                    out += os.read(ours, 4096)
+                p.wait(HANG_SECONDS)
+                os.close(ours)
+                equal(out, b"?]0;x?line\r\n?m", words)
+            os.remove(path)
+
+
 def rubbish(f, i, stop):
     """Connect again and again: lines of noise, silence, half a command, a body that never comes."""
     noise = [os.urandom(3000), b"", b"show in", b"ask 1000000\n" + b"{" * 500, b"prompt\n" * 300]
@@ -314,5 +365,7 @@ if __name__ == "__main__":
         figures_are_those_of_the_page, the_configuration_shows_no_secret,
         decisions_are_for_whom_the_key_says, mode_and_group_are_those_of_the_keys,
         why_and_ask_explain_without_a_trace, state_is_cleared_and_saved,
+        many_commands_all_get_answers, decisions_as_json_come_whole,
+        bytes_from_outside_command_no_terminal,
         bad_input_gets_its_place_and_remedy, a_hundred_clients_with_rubbish_change_nothing,
         a_slow_reader_delays_nobody], sys.argv))
