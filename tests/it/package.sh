@@ -182,8 +182,9 @@ inside sh -c "printf 'runtime:\n  path: $admin\n' >> /etc/kvroute/kvroute.yaml &
 status=$?
 result $status "the agent starts with a runtime socket"
 [ $status -eq 0 ] || journal | tail -n 15
-[ "$(inside stat -c '%U %G %a' ${admin%/*} $admin | xargs)" = 'kvroute kvroute 700 kvroute kvroute 600' ]
-result $? "only its user may use it: $(inside stat -c '%U %G %a' ${admin%/*} $admin | xargs)"
+owners=$(inside stat -c '%U %G %a' ${admin%/*} $admin | xargs)
+[ "$owners" = 'kvroute kvroute 700 kvroute kvroute 600' ]
+result $? "only its user may use it: $owners"
 inside kvroutectl -s $admin show info | grep -q '^requests: '
 result $? "kvroutectl -s gets an answer"
 
