@@ -1,22 +1,42 @@
-/* get.c - one HTTP/1.0 request on a blocking socket with a time limit for each read and write. */
+/* get.c - one HTTP/1.0 request with a time limit for each read and write, and for the whole. */
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/ctl/get.h"
 
-#define TIMEOUT_S	10
+#define TIMEOUT_MS	10000	/* of a read or write */
+#define WHOLE_MS	60000	/* of a request */
 #define ADDRESS_MAX	255
 #define PATH_MAX_BYTES	1023
 
-static int try_one(int family, const struct sockaddr *sa, socklen_t len)
+static int64_t now_ms(void)
 {
-	struct timeval limit = { .tv_sec = TIMEOUT_S };
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Returns how long a read or write may wait, at least 1 ms. */
+static int wait_ms(int64_t until)
+{
+	int64_t left = until - now_ms();
+
+	return left < 1 ? 1 : left > TIMEOUT_MS ? TIMEOUT_MS : (int)left;
+}
+
+static int try_one(int family, const struct sockaddr *sa, socklen_t len, int64_t until)
+{
+	int ms = wait_ms(until);
+	struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -29,7 +49,7 @@ static int try_one(int family, const struct sockaddr *sa, socklen_t len)
 	return -1;
 }
 
-static int connect_unix(const char *path)
+static int connect_unix(const char *path, int64_t until)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
@@ -38,11 +58,11 @@ static int connect_unix(const char *path)
 		return -1;
 	}
 	strcpy(un.sun_path, path);
-	return try_one(AF_UNIX, (struct sockaddr *)&un, sizeof(un));
+	return try_one(AF_UNIX, (struct sockaddr *)&un, sizeof(un), until);
 }
 
 /* Connect to "host:port" or "[::1]:port". Returns a descriptor, or -1 with <why>. */
-static int connect_inet(const char *address, const char **why)
+static int connect_inet(const char *address, int64_t until, const char **why)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
 	char host[ADDRESS_MAX + 1], *port, *name = host;
@@ -63,21 +83,26 @@ static int connect_inet(const char *address, const char **why)
 		return -1;
 	}
 	for (struct addrinfo *ai = list; ai != NULL && fd < 0; ai = ai->ai_next)
-		fd = try_one(ai->ai_family, ai->ai_addr, ai->ai_addrlen);
+		fd = try_one(ai->ai_family, ai->ai_addr, ai->ai_addrlen, until);
 	*why = strerror(errno);
 	freeaddrinfo(list);
 	return fd;
 }
 
-int ctl_connect(const char *address, const char **why)
+static int connect_until(const char *address, int64_t until, const char **why)
 {
 	int fd;
 
 	if (strncmp(address, "unix@", 5) != 0)
-		return connect_inet(address, why);
-	fd = connect_unix(address + 5);
+		return connect_inet(address, until, why);
+	fd = connect_unix(address + 5, until);
 	*why = strerror(errno);
 	return fd;
+}
+
+int ctl_connect(const char *address, const char **why)
+{
+	return connect_until(address, now_ms() + TIMEOUT_MS, why);
 }
 
 static int send_question(int fd, const char *path)
@@ -88,12 +113,24 @@ static int send_question(int fd, const char *path)
 	return send(fd, text, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -1;
 }
 
-static int read_answer(int fd, struct http_answer *a, const char **why)
+/* Read what comes before <until>. Returns as recv(). */
+static ssize_t receive(int fd, char *buf, size_t cap, int64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int rc = now_ms() < until ? poll(&p, 1, wait_ms(until)) : 0;
+
+	if (rc == 0)
+		errno = ETIMEDOUT;
+	return rc > 0 ? recv(fd, buf, cap, 0) : -1;
+}
+
+/* http_answer.h bounds the bytes. */
+static int read_answer(int fd, int64_t until, struct http_answer *a, const char **why)
 {
 	char buf[16384];
 	ssize_t n, used = 0;
 
-	while (used == 0 && (n = recv(fd, buf, sizeof(buf), 0)) > 0)
+	while (used == 0 && (n = receive(fd, buf, sizeof(buf), until)) > 0)
 		used = http_answer_feed(a, buf, (size_t)n);
 	if (used == 0 && n < 0) {
 		*why = strerror(errno);
@@ -106,16 +143,23 @@ static int read_answer(int fd, struct http_answer *a, const char **why)
 	return used < 0 ? -1 : 0;
 }
 
-int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why)
+int ctl_get_within(const char *address, const char *path, int limit_ms, struct http_answer *a,
+    const char **why)
 {
-	int fd = ctl_connect(address, why), status;
+	int64_t until = now_ms() + limit_ms;
+	int fd = connect_until(address, until, why), status;
 
 	if (fd < 0)
 		return -1;
 	if ((status = send_question(fd, path)) < 0)
 		*why = strerror(errno);
 	else
-		status = read_answer(fd, a, why);
+		status = read_answer(fd, until, a, why);
 	close(fd);
 	return status;
+}
+
+int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why)
+{
+	return ctl_get_within(address, path, WHOLE_MS, a, why);
 }

@@ -12,11 +12,11 @@ int ctl_connect(const char *address, const char **why);
 
 /* GET <path> from <address>, which is host:port or unix@path. <a> is initialized and gets the
  * answer, of any status. Returns 0, or -1 with <why>, which is a literal or from strerror(). Each
- * read waits at most 10 s. */
+ * read waits at most 10 s, and the whole at most 60 s and the time to find a name's addresses. */
 int ctl_get(const char *address, const char *path, struct http_answer *a, const char **why);
 
-/* Connect to host:port, [IPv6]:port or unix@path, with a limit of 10 s for each read and write.
- * Returns a descriptor, or -1 with <why>. */
-int ctl_connect(const char *address, const char **why);
+/* The same, and the whole takes at most <limit_ms>. */
+int ctl_get_within(const char *address, const char *path, int limit_ms, struct http_answer *a,
+    const char **why);
 
 #endif

@@ -20,6 +20,7 @@
 
 #define ENTER_SCREEN	"\033[?1049h\033[?25l"
 #define LEAVE_SCREEN	"\033[0m\033[?25h\033[?1049l"
+#define LIMIT_MS	3000	/* of a request; keys and signals wait for it */
 #define SUSPEND_KEY	26	/* control Z */
 #define INTERRUPT_KEY	3	/* control C */
 
@@ -126,7 +127,7 @@ static void get_figures(struct top *t)
 	unsigned next = 1 - t->now;
 	const char *why = NULL;
 
-	if (ctl_get_status(t->address, &t->figures[next], &why) < 0) {
+	if (ctl_get_status(t->address, LIMIT_MS, &t->figures[next], &why) < 0) {
 		t->two = false;
 		t->view.trouble = why;
 		return;

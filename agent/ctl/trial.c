@@ -5,6 +5,8 @@
 #include "agent/ctl/get_status.h"
 #include "agent/ctl/trial.h"
 
+#define LIMIT_MS	10000
+
 static int usage(FILE *to, int status)
 {
 	fprintf(to, "usage: kvroutectl trial [ADDRESS]\n"
@@ -24,7 +26,7 @@ int ctl_trial(int argc, char **argv)
 		return usage(stdout, 0);
 	if (argc > 2 || address[0] == '-')
 		return usage(stderr, CTL_USAGE);
-	if (ctl_get_status(address, &s, &why) < 0)
+	if (ctl_get_status(address, LIMIT_MS, &s, &why) < 0)
 		fprintf(stderr, "kvroutectl: %s: %s\n", address, why);
 	else
 		rc = trial_say(stdout, &s) > 0 ? 0 : CTL_FAILED;

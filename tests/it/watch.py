@@ -4,10 +4,13 @@ with two stub engines.
 """
 import json
 import os
+import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 import cases
 from cases import equal
@@ -112,6 +115,48 @@ def top_shows_sorts_resizes_and_restores_the_terminal():
             t.end()
 
 
+def drip(listener, stop):
+    """Answer each connection with a byte every 0.5 s, without an end."""
+    def one(c):
+        with c:
+            try:
+                c.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+                while not stop.wait(0.5):
+                    c.sendall(b" ")
+            except OSError:
+                pass
+    while not stop.is_set():
+        try:
+            threading.Thread(target=one, args=(listener.accept()[0],)).start()
+        except OSError:
+            return
+
+
+def top_ends_while_an_agent_answers_slowly():
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        threading.Thread(target=drip, args=(s, stop)).start()
+        at = "127.0.0.1:%d" % s.getsockname()[1]
+        try:
+            code, text = run("top", "-1", at)
+            equal((code, "timed out" in text), (1, True), text)
+            for key in b"q", b"\x03":
+                ours, terminal = pty.openpty()
+                p = subprocess.Popen([CTL, "top", "-d", "0.1", at], stdin=terminal, stdout=terminal)
+                os.close(terminal)
+                while b"\033[?1049h" not in os.read(ours, 4096):
+                    pass
+                os.write(ours, key)
+                out = b""
+                while b"\033[?1049l" not in out:
+                    out += os.read(ours, 4096)
+                equal(p.wait(HANG_SECONDS), 0)
+                os.close(ours)
+        finally:
+            stop.set()
+            s.shutdown(socket.SHUT_RDWR)
+
+
 def run(*words):
     r = subprocess.run([CTL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        timeout=HANG_SECONDS, text=True, stdin=subprocess.DEVNULL)
@@ -157,5 +202,6 @@ def trial_tells_what_shadow_mode_measured():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.main([top_shows_sorts_resizes_and_restores_the_terminal, top_once_is_plain_text,
+    sys.exit(cases.main([top_shows_sorts_resizes_and_restores_the_terminal,
+                         top_ends_while_an_agent_answers_slowly, top_once_is_plain_text,
                          trial_tells_what_shadow_mode_measured], sys.argv))
