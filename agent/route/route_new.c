@@ -67,7 +67,7 @@ static int make_parts(struct route *r, const struct route_opts *o, uint64_t seed
 
 #define RESPONSES_PART	8u	/* of the memory of sessions */
 
-/* Return the memory for stored responses: a part of that of sessions, if enough is left for them. */
+/* Return the memory for stored responses: part of that of sessions, if enough is left for them. */
 static size_t responses_bytes(const struct route_opts *o)
 {
 	size_t part = o->sessions_max_bytes / RESPONSES_PART;
