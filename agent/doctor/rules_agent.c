@@ -10,9 +10,24 @@ static bool in_list(const char *const *list, const char *address)
 	return false;
 }
 
-static void check_address(struct doctor *d, const struct dr_line *l, const char *address)
+/* Tell if a server of <s> is the agent. Others of <s> may be agents with other configurations. */
+static bool has_agent(struct doctor *d, const struct dr_section *s)
+{
+	for (size_t i = 0; i < s->lines.n; i++) {
+		const struct dr_line *l = &s->lines.p[i];
+
+		if (dr_is(l->w[0], "server") && l->n > 2 &&
+		    in_list(d->o.agent.spop, dr_address(d, l->w[2])))
+			return true;
+	}
+	return false;
+}
+
+static void check_address(struct doctor *d, const struct dr_section *s, const struct dr_line *l)
 {
 	const struct doctor_agent *a = &d->o.agent;
+	bool another = has_agent(d, s);
+	const char *address = dr_address(d, l->w[2]);
 
 	if (in_list(a->spop, address))
 		return;
@@ -20,7 +35,7 @@ static void check_address(struct doctor *d, const struct dr_line *l, const char 
 		dr_say(d, DR_SPOP_ON_FEED, l, address, "write the address %s", a->spop[0]);
 	else if (in_list(a->metrics, address))
 		dr_say(d, DR_SPOP_ON_HTTP, l, address, "write the address %s", a->spop[0]);
-	else
+	else if (!another)
 		dr_say(d, DR_AGENT_ADDRESS, l, address, a->given ? "write the address %s" :
 		    "write the address %s, or give the agent's configuration with -f",
 		    a->spop[0] != NULL ? a->spop[0] : "of spop.listen");
@@ -28,7 +43,7 @@ static void check_address(struct doctor *d, const struct dr_line *l, const char 
 
 static void check_server(struct doctor *d, const struct dr_section *s, const struct dr_line *l)
 {
-	check_address(d, l, dr_address(d, l->w[2]));
+	check_address(d, s, l);
 	if (dr_server_has(d, s, l, "send-proxy") || dr_server_has(d, s, l, "send-proxy-v2"))
 		dr_say(d, DR_PROXY_ON_SPOP, l, l->w[1], NULL);
 	if (dr_server_has(d, s, l, "ssl"))

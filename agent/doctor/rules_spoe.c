@@ -1,5 +1,8 @@
 /* rules_spoe.c - the SPOE file: its agent, groups, variables, arguments, and the body's bound. */
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/doctor/doctor_in.h"
 
@@ -44,6 +47,29 @@ static void check_timeouts(struct doctor *d, const struct dr_attached *a)
 	}
 }
 
+/* Tell if a line of the configuration has txn.PREFIX.<name>, so that HAProxy knows the variable. */
+static bool is_named(const struct doctor *d, const struct spoe_part *agent, const char *name)
+{
+	const struct dr_line *prefix = dr_part_line(agent, "option", "var-prefix");
+	char text[160];
+	int n = snprintf(text, sizeof(text), "txn.%.63s.%s", prefix != NULL ? prefix->w[2] :
+	    agent->name, name);
+
+	for (size_t i = 0; i < d->sections.n; i++) {
+		const struct dr_section *s = &d->sections.p[i];
+
+		for (size_t k = 0; k < s->lines.n; k++) {
+			for (size_t w = 0; w < s->lines.p[k].n; w++) {
+				const char *p = strstr(s->lines.p[k].w[w], text);
+
+				if (p != NULL && !isalnum((unsigned char)p[n]) && p[n] != '_')
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
 void dr_check_spoe(struct doctor *d, const struct dr_attached *a)
 {
 	static const char *const needed[] = { "server", "alt", "why", "hit" };
@@ -62,7 +88,7 @@ void dr_check_spoe(struct doctor *d, const struct dr_attached *a)
 		return;
 	l = dr_part_line(agent, "register-var-names", NULL);
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-		if (l == NULL || dr_word(l, needed[i], 1) == 0)
+		if ((l == NULL || dr_word(l, needed[i], 1) == 0) && !is_named(d, agent, needed[i]))
 			dr_say(d, DR_UNREGISTERED, l != NULL ? l : &agent->at, needed[i],
 			    "write: register-var-names server alt why wait tokens hit_tokens hit pages "
 			    "prompt_pages us cut more rank priority model prefill");

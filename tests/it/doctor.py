@@ -461,6 +461,21 @@ def given():
     for rule in ("agent_address", "feed_missing", "frame_size"):
         result(status == 1 and " %s]" % rule in text, "-f: " + rule, text)
     with open(TMP + "/agent.yaml", "w") as f:
+        f.write('spop: {listen: ["127.0.0.1:9400"]}\n')
+    with open(TMP + "/haproxy.cfg") as f, open(TMP + "/two.cfg", "w") as to:
+        to.write(sub(r"( *server a)1 127.0.0.1:9400(.*)",
+                     r"\g<1>1 127.0.0.1:9400\2\n\g<1>2 127.0.0.1:9410\2")(f.read()))
+    status, text = doctor(TMP + "/two.cfg", "3.2", "-f", TMP + "/agent.yaml")
+    result(status == 0, "-f: a second agent has another address", text)
+    with open(TMP + "/haproxy.cfg") as f, open(TMP + "/names.cfg", "w") as to:
+        to.write(sub(r"(\n *)(http-request wait-for-body)",
+                     r"\1http-request set-var(txn.x) var(txn.kvroute.alt)\1\2")(f.read())
+                 .replace(TMP + "/kvroute.spoe", TMP + "/names.spoe"))
+    with open(TMP + "/kvroute.spoe") as f, open(TMP + "/names.spoe", "w") as to:
+        to.write(sub(r"register-var-names .*", "register-var-names hit")(f.read()))
+    status, text = doctor(TMP + "/names.cfg", "3.2")
+    result("unregistered" not in text or "(alt)" not in text, "variables that a line names", text)
+    with open(TMP + "/agent.yaml", "w") as f:
         f.write('pools: [{name: nobody}, {name: "*"}]\n')
     status, text = doctor(TMP + "/haproxy.cfg", "3.2", "-f", TMP + "/agent.yaml")
     result(status == 1 and " pool_unknown]" in text, "-f: pool_unknown", text)
