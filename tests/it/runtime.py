@@ -144,7 +144,8 @@ def decisions_are_for_whom_the_key_says():
         f.processes["agent"].send_signal(signal.SIGHUP)
         wait_for("the reload", HANG_SECONDS,
                  lambda: f.get("/decisions", f.metrics_port)[0] == 200)
-        equal("decisions: local\n" in f.ask("show config"), True)
+        wait_for("the text of the reload", HANG_SECONDS,
+                 lambda: "decisions: local\n" in f.ask("show config"))
 
 
 def traces(f):
