@@ -9,6 +9,7 @@
 
 #include <endian.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/hash.h"
 
 #define SECTION_HEAD_BYTES	16u
@@ -29,6 +30,31 @@ static inline void put64(uint8_t *p, uint64_t v)
 {
 	v = htole64(v);
 	memcpy(p, &v, sizeof(v));
+}
+
+/* Append to <b>. */
+static inline void add16(struct buf *b, uint16_t v)
+{
+	uint8_t le[2];
+
+	put16(le, v);
+	buf_add(b, le, sizeof(le));
+}
+
+static inline void add32(struct buf *b, uint32_t v)
+{
+	uint8_t le[4];
+
+	put32(le, v);
+	buf_add(b, le, sizeof(le));
+}
+
+static inline void add64(struct buf *b, uint64_t v)
+{
+	uint8_t le[8];
+
+	put64(le, v);
+	buf_add(b, le, sizeof(le));
 }
 
 static inline uint16_t get16(const uint8_t *p)

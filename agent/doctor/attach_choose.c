@@ -190,18 +190,10 @@ static const struct {
 	{ DR_BACKEND, "spoe_agent" }, { DR_DEFAULTS, "kvroute-agent" }, { DR_RING, "kvroute-feed" },
 };
 
-static bool ends_name(char c)
-{
-	return !isalnum((unsigned char)c) && c != '_';
-}
-
 static const char *used_variable(struct span line)
 {
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-		size_t n = strlen(variables[i]);
-		const char *at = line.n > 0 ? memmem(line.p, line.n, variables[i], n) : NULL;
-
-		if (at != NULL && (at + n == line.p + line.n || ends_name(at[n])))
+		if (dr_has_variable(line, variables[i]))
 			return variables[i];
 	}
 	return NULL;

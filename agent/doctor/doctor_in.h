@@ -193,6 +193,9 @@ void dr_collect(const struct doctor *d, const struct dr_section *s, const char *
 /* Return the index of the word <word> in <l>, from <from> on; 0: it is not there. */
 unsigned dr_word(const struct dr_line *l, const char *word, unsigned from);
 
+/* Tell if <text> has the variable <name>, and not only a longer name that begins so. */
+bool dr_has_variable(struct span text, const char *name);
+
 /* Join the words of <l> from <from> on. */
 const char *dr_join(struct doctor *d, const struct dr_line *l, unsigned from);
 

@@ -1,8 +1,6 @@
 /* rules_spoe.c - the SPOE file: its agent, groups, variables, arguments, and the body's bound. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/doctor/doctor_in.h"
 
@@ -52,17 +50,14 @@ static bool is_named(const struct doctor *d, const struct spoe_part *agent, cons
 {
 	const struct dr_line *prefix = dr_part_line(agent, "option", "var-prefix");
 	char text[160];
-	int n = snprintf(text, sizeof(text), "txn.%.63s.%s", prefix != NULL ? prefix->w[2] :
-	    agent->name, name);
 
+	snprintf(text, sizeof(text), "txn.%.63s.%s", prefix != NULL ? prefix->w[2] : agent->name, name);
 	for (size_t i = 0; i < d->sections.n; i++) {
 		const struct dr_section *s = &d->sections.p[i];
 
 		for (size_t k = 0; k < s->lines.n; k++) {
 			for (size_t w = 0; w < s->lines.p[k].n; w++) {
-				const char *p = strstr(s->lines.p[k].w[w], text);
-
-				if (p != NULL && !isalnum((unsigned char)p[n]) && p[n] != '_')
+				if (dr_has_variable(span_str(s->lines.p[k].w[w]), text))
 					return true;
 			}
 		}

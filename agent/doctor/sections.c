@@ -1,5 +1,8 @@
 /* sections.c - lines of HAProxy's files into sections, and the section of defaults that each
  * proxy takes: that named by "from", else the last one before it. */
+#include <ctype.h>
+#include <string.h>
+
 #include "agent/base/mem.h"
 #include "agent/doctor/doctor_in.h"
 
@@ -172,4 +175,17 @@ const struct dr_section *dr_named(const struct doctor *d, unsigned kinds, const 
 			return s;
 	}
 	return NULL;
+}
+
+bool dr_has_variable(struct span text, const char *name)
+{
+	const char *end = text.p + text.n, *at = text.p;
+	size_t n = strlen(name);
+
+	while (at < end && (at = memmem(at, (size_t)(end - at), name, n)) != NULL) {
+		at += n;
+		if (at == end || (!isalnum((unsigned char)*at) && *at != '_'))
+			return true;
+	}
+	return false;
 }

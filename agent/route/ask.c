@@ -13,19 +13,7 @@ static void choose_known(struct route *r, struct job *j)
 	const struct candidate *c;
 	double least;
 
-	job_session_look(r, j);
-	prefill_offer(r, j, &rng);
-	job_stored(r, j);
-	job_candidates(r, j);
-	job_share(r, j);
-	j->step = j->pool_seen->step;
-	j->pressure = j->pool_seen->pressure;
-	j->pressure.firsts = j->step == STEP_FIRST;
-	for (size_t i = 0; i < j->n_candidates; i++)
-		if (s->candidates[i].cached > j->asks.matched)
-			j->asks.matched = s->candidates[i].cached;
-	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks, &j->pressure,
-	    &rng, s->candidates, j->n_candidates, &j->choice);
+	job_choose(r, j, &rng);
 	if (j->choice.first < 0)
 		return;
 	c = &s->candidates[j->choice.first];
@@ -56,11 +44,9 @@ static void read_asked(struct route *r, struct job *j, const struct route_reques
     struct route_answer *a)
 {
 	uint64_t work = request_take_work(&j->rq, q->work);
-	enum request_found found = request_read_prompt(&j->rq);
 
+	a->why = why_of_found(request_read_prompt(&j->rq));
 	a->work = request_pay_work(&j->rq, work);
-	a->why = found == REQUEST_PROMPT ? WHY_COLD :
-	    found == REQUEST_NO_PROMPT ? WHY_NOPROMPT : WHY_BADBODY;
 	a->cut = j->rq.cut && j->rq.prompt->found;
 	if (a->why != WHY_COLD)
 		return;
@@ -79,12 +65,7 @@ void route_ask(struct route *r, struct route_scratch *s, const struct route_requ
 	job_start(r, s, q, now, &j, &m);
 	m.has_uid = false;
 	j.rq.aside = j.no_compare = true;
-	j.pool_opts = pool_options_of(j.opts, j.rq.pool);
-	j.rq.in = (struct request_pool){
-		.isolate_tenants = j.pool_opts->isolate_tenants, .model = j.pool_opts->model,
-		.caches = j.pool_opts->prefill,
-	};
-	j.choice = (struct policy_choice){ .first = -1, .second = -1 };
+	job_enter_pool(&j);
 	pthread_mutex_lock(&r->lock);
 	j.pool_seen = fleet_find(&r->fleet, j.rq.pool);
 	j.isolated = j.pool_seen != NULL && j.pool_opts->isolate_tenants &&

@@ -200,8 +200,15 @@ void hints_learn(struct pool *p, uint32_t tokens);
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
 
-/* route.c: return the reason of a choice that was made. */
+/* route.c: take the options of the request's pool. */
+void job_enter_pool(struct job *j);
+/* Choose among the servers that the load names: set <choice>, and what it was made from. Counts
+ * and enters nothing. The lock is held. */
+void job_choose(struct route *r, struct job *j, struct rng *rng);
+/* Return the reason of a choice that was made, and of a body that was read: WHY_COLD if it has a
+ * prompt. */
 enum why why_of_choice(const struct job *j);
+enum why why_of_found(enum request_found f);
 
 /* session.c: return a hash of the tenant, if the answer may be stored as a response; else 0. */
 uint64_t job_stores(const struct route *r, const struct job *j);

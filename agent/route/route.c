@@ -392,6 +392,26 @@ static void count_stored(struct route *r, const struct job *j)
 	r->stats.responses_unknown += !j->stored;
 }
 
+void job_choose(struct route *r, struct job *j, struct rng *rng)
+{
+	struct candidate *c = j->scratch->candidates;
+
+	job_session_look(r, j);
+	prefill_offer(r, j, rng);
+	job_stored(r, j);
+	job_candidates(r, j);
+	job_share(r, j);
+	j->step = j->pool_seen->step;
+	j->pressure = j->pool_seen->pressure;
+	j->pressure.firsts = j->step == STEP_FIRST;
+	for (size_t i = 0; i < j->n_candidates; i++) {
+		if (c[i].cached > j->asks.matched)
+			j->asks.matched = c[i].cached;
+	}
+	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks, &j->pressure,
+	    rng, c, j->n_candidates, &j->choice);
+}
+
 static void choose_server(struct route *r, struct job *j, struct settling *st)
 {
 	struct route_scratch *s = j->scratch;
@@ -400,21 +420,8 @@ static void choose_server(struct route *r, struct job *j, struct settling *st)
 	/* another request of this uid may have come in at the same time */
 	settling_add(st, take_entry_back(r, j), false);
 	settling_add(st, prefill_take_back(r, j), false);
-	job_session_look(r, j);
-	prefill_offer(r, j, &r->rng);
-	job_stored(r, j);
+	job_choose(r, j, &r->rng);
 	count_stored(r, j);
-	job_candidates(r, j);
-	job_share(r, j);
-	j->step = j->pool_seen->step;
-	j->pressure = j->pool_seen->pressure;
-	j->pressure.firsts = j->step == STEP_FIRST;
-	for (size_t i = 0; i < j->n_candidates; i++) {
-		if (s->candidates[i].cached > j->asks.matched)
-			j->asks.matched = s->candidates[i].cached;
-	}
-	policy_choose(&j->pool_seen->opts->policy, j->pool_seen->route->memory, &j->asks,
-	    &j->pressure, &r->rng, s->candidates, j->n_candidates, c);
 	if (c->first < 0)
 		return;
 	note_regret(j);
@@ -656,7 +663,17 @@ static void decide_off(
 }
 
 /* WHY_COLD: the choice decides. */
-static enum why why_of(enum request_found f)
+void job_enter_pool(struct job *j)
+{
+	j->pool_opts = pool_options_of(j->opts, j->rq.pool);
+	j->rq.in = (struct request_pool){
+		.isolate_tenants = j->pool_opts->isolate_tenants, .model = j->pool_opts->model,
+		.caches = j->pool_opts->prefill,
+	};
+	j->choice = (struct policy_choice){ .first = -1, .second = -1 };
+}
+
+enum why why_of_found(enum request_found f)
 {
 	return f == REQUEST_PROMPT ? WHY_COLD : f == REQUEST_NO_PROMPT ? WHY_NOPROMPT : WHY_BADBODY;
 }
@@ -668,15 +685,10 @@ static void decide_request(
 	uint64_t work;
 
 	settling_init(&st);
-	j->pool_opts = pool_options_of(j->opts, j->rq.pool);
-	j->rq.in = (struct request_pool){
-		.isolate_tenants = j->pool_opts->isolate_tenants, .model = j->pool_opts->model,
-		.caches = j->pool_opts->prefill,
-	};
-	j->choice = (struct policy_choice){ .first = -1, .second = -1 };
+	job_enter_pool(j);
 	take_back(r, j);
 	work = request_take_work(&j->rq, q->work);
-	a->why = why_of(request_read_prompt(&j->rq));
+	a->why = why_of_found(request_read_prompt(&j->rq));
 	a->work = request_pay_work(&j->rq, work);
 	a->cut = j->rq.cut && j->rq.prompt->found;
 	a->more = j->rq.more && a->why != WHY_BADBODY;

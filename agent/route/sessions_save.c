@@ -32,30 +32,6 @@
 
 enum { FLAG_DONE = 1, FLAG_CUT = 2 };
 
-static void add16(struct buf *b, uint16_t v)
-{
-	uint8_t le[2];
-
-	put16(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
-static void add32(struct buf *b, uint32_t v)
-{
-	uint8_t le[4];
-
-	put32(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
-static void add64(struct buf *b, uint64_t v)
-{
-	uint8_t le[8];
-
-	put64(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
 static uint32_t ago_of(msec at, msec now)
 {
 	msec ago = now - at;

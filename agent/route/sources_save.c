@@ -29,30 +29,6 @@ enum { FLAG_PLACE = 1, FLAG_START = 2, FLAG_TIERS = 4, FLAG_DEVICE = 8, FLAG_ODD
 
 _Static_assert(BLOCK_MAX <= UINT16_MAX, "the size of blocks stored apart has 16 bits");
 
-static void add16(struct buf *b, uint16_t v)
-{
-	uint8_t le[2];
-
-	put16(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
-static void add32(struct buf *b, uint32_t v)
-{
-	uint8_t le[4];
-
-	put32(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
-static void add64(struct buf *b, uint64_t v)
-{
-	uint8_t le[8];
-
-	put64(le, v);
-	buf_add(b, le, sizeof(le));
-}
-
 /* ---- writing ---- */
 
 static void add_rank(struct buf *b, const struct source *s, const struct source_rank *k)
