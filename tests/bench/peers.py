@@ -23,9 +23,11 @@ agent gets no processor for 50 ms, HAProxy does not wait and balances its reques
     hash         HAProxy alone, a consistent hash of the session's header, hash-balance-factor 150
     smg          SMG as it comes (cache_aware): smg in PATH, or SMG=path
     sglang       sglang-router as it comes: sglang-router in PATH, or SGLANG=path
+    vllm         vLLM's router as it comes (cache_aware): vllm-router in PATH, or VLLM=path
+    vllm-sticky  the same with --policy sticky_least_loaded by the session's header
 
 What is not installed is skipped by name. "python3 -m venv V && V/bin/pip install smg" installs SMG;
-sglang-router brings an "smg" of its own, so it needs another folder.
+sglang-router brings an "smg" of its own, so each of the three needs its own folder.
 
 The engines sleep instead of computing: a run takes 80 s and few processor seconds. Peers of one
 seed run one after another, or PARALLEL=3 of them at once, before the next seed does, so that a busy
@@ -88,15 +90,15 @@ class Peer(Fleet):
 class Router(Peer):
     """A separate router in place of HAProxy."""
 
-    def __init__(self, argv):
-        self.argv = argv
+    def __init__(self, argv, quiet="warn"):
+        self.argv = argv + ["--log-level", quiet]
         super().__init__()
 
     def start_haproxy(self):
         urls = ["http://127.0.0.1:%d" % self.engines[n] for n in self.names]
         self.spawn("router", self.argv + ["--host", "127.0.0.1", "--port", str(self.port),
                                           "--prometheus-port", str(self.metrics_port),
-                                          "--log-level", "warn", "--worker-urls"] + urls)
+                                          "--worker-urls"] + urls)
         self.wait_alive("router", "the router", lambda: self.get("/health")[0] == 200)
         hello = [{"role": "user", "content": "hello"}]
         wait_for("an answer through the router", 20, lambda: self.chat(hello).status == 200)
@@ -110,6 +112,9 @@ def peers():
     """{name: a function that makes it, or why it cannot be made}"""
     smg = os.environ.get("SMG") or shutil.which("smg")
     sglang = os.environ.get("SGLANG") or shutil.which("sglang-router")
+    vllm = os.environ.get("VLLM") or shutil.which("vllm-router")
+    sticky = ["--policy", "sticky_least_loaded", "--request-id-headers", "x-session-id"]
+    no_vllm = "vllm-router is not installed; VLLM=path"
     old, new = ("%s does not exist" % p for p in (HAPROXY, NEW))
     has_old, has_new = os.path.exists(HAPROXY), os.path.exists(NEW)
     return {
@@ -120,6 +125,8 @@ def peers():
         "smg": (lambda: Router([smg, "launch"])) if smg else "smg is not installed; SMG=path",
         "sglang": (lambda: Router([sglang, "launch"])) if sglang
         else "sglang-router is not installed; SGLANG=path",
+        "vllm": (lambda: Router([vllm], "warning")) if vllm else no_vllm,
+        "vllm-sticky": (lambda: Router([vllm] + sticky, "warning")) if vllm else no_vllm,
     }
 
 
