@@ -265,7 +265,7 @@ void node_copy_owners(const struct index *ix, const struct node *from, struct no
 
 #define INLINE	static inline __attribute__((always_inline))
 
-typedef uint64_t four_keys __attribute__((vector_size(32), aligned(8)));
+typedef uint64_t four_keys __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* Compare blocks of 16 keys, which is two or four vectors each. Loops over single keys stay loops
  * over single keys with gcc 12 and -O2. The next blocks are fetched early, because the processor
