@@ -129,14 +129,17 @@ static void add_part(struct owners *o, uint32_t word)
 	o->part[o->n_part++] = word_extent(word) << 16 | s;
 }
 
-static void read_owners(const struct walk *w, const struct node *nd, uint32_t same, struct owners *o)
+static void read_owners(
+    const struct walk *w, const struct node *nd, uint32_t same, struct owners *o)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_acquire), word, s;
 
 	for (i = 0; i < n; i++) {
 		word = atomic_load_explicit(&node_words(nd)[i], memory_order_acquire);
 		s = word_server(word);
-		if (word == 0 || s / 64 >= w->words || (nd->start > 0 && !server_set_has(&w->here, (server_id)s)))
+		if (word == 0 || s / 64 >= w->words)
+			continue;
+		if (nd->start > 0 && !server_set_has(&w->here, (server_id)s))
 			continue;
 		if (word_extent(word) >= same)
 			server_set_add(&o->on, (server_id)s);

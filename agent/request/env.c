@@ -101,16 +101,16 @@ static void drop_ids(struct request_scratch *s)
 {
 	text_ids_free(s->text);
 	conversation_free(s->conversation);
-	tok_scratch_free(s->tok);
 	s->text = NULL;
 	s->conversation = NULL;
-	s->tok = NULL;
 }
 
 void request_scratch_wipe(struct request_scratch *s)
 {
 	body_reset(s->body, API_NONE);
 	drop_ids(s);
+	if (s->tok != NULL)
+		tok_scratch_wipe(s->tok);
 	mem_wipe(s->model, sizeof(s->model));
 }
 
@@ -118,5 +118,6 @@ void request_scratch_fini(struct request_scratch *s)
 {
 	body_free(s->body);
 	drop_ids(s);
+	tok_scratch_free(s->tok);
 	page_vec_free(&s->pages);
 }

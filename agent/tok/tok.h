@@ -49,6 +49,9 @@ size_t tok_scratch_bytes(const struct tok_scratch *c);	/* memory it holds */
 /* Return the budget of <c>: the rest of it, charged by encoding. Unbounded by default. Lives as
  * long as <c>. */
 struct work_left *tok_scratch_work(struct tok_scratch *c);
+/* Wipe all text and ids. The caches of pieces stay allocated, because faulting their pages in takes
+ * longer than a prompt. */
+void tok_scratch_wipe(struct tok_scratch *c);
 void tok_scratch_free(struct tok_scratch *c);	/* wipes it */
 
 enum {

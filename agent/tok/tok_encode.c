@@ -41,15 +41,30 @@ struct work_left *tok_scratch_work(struct tok_scratch *c)
 	return &c->work;
 }
 
+/* Wipe and free what belongs to one text. */
+static void forget_text(struct tok_scratch *c)
+{
+	normal_buf_fini(&c->normal);
+	buf_free(&c->mended);
+	buf_free(&c->kept);
+	mem_wipe(&c->pieces, sizeof(c->pieces));
+	mem_wipe(&c->cut, sizeof(c->cut));
+}
+
+void tok_scratch_wipe(struct tok_scratch *c)
+{
+	forget_text(c);
+	split_scratch_wipe(c->split);
+	bpe_scratch_wipe(c->bpe);
+}
+
 void tok_scratch_free(struct tok_scratch *c)
 {
 	if (c == NULL)
 		return;
-	normal_buf_fini(&c->normal);
+	forget_text(c);
 	split_scratch_free(c->split);
 	bpe_scratch_free(c->bpe);
-	buf_free(&c->mended);
-	buf_free(&c->kept);
 	mem_free(c);
 }
 

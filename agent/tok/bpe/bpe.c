@@ -17,7 +17,7 @@ struct bpe_scratch *bpe_scratch_new(void)
 {
 	struct bpe_scratch *c = mem_alloc(sizeof(*c));
 
-	if (c != NULL && (c->cache = mem_calloc(CACHE_ENTRIES, sizeof(*c->cache))) == NULL) {
+	if (c != NULL && (c->cache = piece_cache_new()) == NULL) {
 		mem_free(c);
 		return NULL;
 	}
@@ -32,14 +32,21 @@ void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w)
 	c->work = w != NULL ? w : &c->no_limit;
 }
 
+void bpe_scratch_wipe(struct bpe_scratch *c)
+{
+	merger_fini(&c->m);
+	merger_fini(&c->spare);
+	vec_free(&c->walk.dead);
+	c->atoms = (struct atoms){ .n = 0 };
+	piece_cache_wipe(c->cache);
+}
+
 void bpe_scratch_free(struct bpe_scratch *c)
 {
 	if (c == NULL)
 		return;
-	merger_fini(&c->m);
-	merger_fini(&c->spare);
-	vec_free(&c->walk.dead);
-	mem_free_wiped(c->cache, CACHE_ENTRIES * sizeof(*c->cache));
+	bpe_scratch_wipe(c);
+	piece_cache_free(c->cache);
 	mem_free_wiped(c, sizeof(*c));
 }
 
@@ -52,7 +59,7 @@ static size_t merger_bytes(const struct merger *m)
 
 size_t bpe_scratch_bytes(const struct bpe_scratch *c)
 {
-	return sizeof(*c) + CACHE_ENTRIES * sizeof(*c->cache) + merger_bytes(&c->m) +
+	return sizeof(*c) + sizeof(*c->cache) + merger_bytes(&c->m) +
 	    merger_bytes(&c->spare) + c->walk.dead.cap * sizeof(*c->walk.dead.p);
 }
 
@@ -97,7 +104,7 @@ static int write_out(const struct bpe *b, struct bpe_scratch *c, size_t *budget,
 			continue;
 		if (ids_reserve(out, 1) < 0)
 			return -1;
-		out->p[out->n++] = b->sym[c->m.sym.p[c->out_at]].id;
+		out->p[out->n++] = sym_id(b, c->m.sym.p[c->out_at]);
 	}
 	return 0;
 }
@@ -152,7 +159,7 @@ static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_
 		return -1;
 	value = whole_find(b, p, n, room);
 	if (value & SLOT_ALONE || (value && b->head->flags & HEAD_IGNORE_MERGES)) {
-		out->p[out->n++] = b->sym[value & SYM_NONE].id;
+		out->p[out->n++] = sym_id(b, value & SYM_NONE);
 		return 0;
 	}
 	f = longest_find(b, p, n, room);
@@ -168,6 +175,7 @@ static int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_
  * of the misses, so that their loads overlap; then write all in order. New pieces enter the cache
  * last, because the entries that were found must stay until they are written. */
 #define CHUNK 128u
+#define CHUNK_IDS (CACHE_IDS * CHUNK + LONG_IDS)	/* of its hits, and of a long piece after them */
 
 struct chunk {
 	const uint8_t *text;
@@ -176,7 +184,7 @@ struct chunk {
 	uint32_t n, n_misses;
 	const struct cached *hit[CHUNK];
 	uint16_t miss[CHUNK];
-	struct { size_t at, n; } ids[CHUNK];	/* of the misses, in the output */
+	struct { size_t at, n; bool known; } ids[CHUNK];	/* of the misses, in the output */
 };
 
 static inline uint32_t piece_at(const struct chunk *h, size_t i)
@@ -184,12 +192,12 @@ static inline uint32_t piece_at(const struct chunk *h, size_t i)
 	return i ? h->end[i - 1] : h->begin;
 }
 
-static void look_up(const struct cached *cache, struct chunk *h)
+static void look_up(const struct piece_cache *cache, struct chunk *h)
 {
-	uint32_t at = h->begin, i, n_misses = 0;
+	uint32_t at = h->begin, owner = cache->owner, i, n_misses = 0;
 
 	for (i = 0; i < h->n; at = h->end[i++]) {
-		struct piece k = piece_load(h->text + at, h->end[i] - at);
+		struct piece k = piece_load(h->text + at, h->end[i] - at, owner);
 		const struct cached *e = cache_find(cache, k);
 
 		h->hit[i] = e;
@@ -232,6 +240,19 @@ static void write_hits(const struct chunk *h, uint32_t from, uint32_t to, struct
 	out->n = (size_t)(p - out->p);
 }
 
+/* Write the ids of a piece that is cached as a long one; LONG_IDS of them have room. */
+static bool write_long(
+    const struct piece_cache *cache, const uint8_t *p, uint32_t n, struct ids *out)
+{
+	const struct cached_long *e = long_find(cache, p, n);
+
+	if (e == NULL)
+		return false;
+	memcpy(out->p + out->n, e->id, sizeof(e->id));
+	out->n += e->n;
+	return true;
+}
+
 static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk *h, size_t all,
     struct ids *out)
 {
@@ -242,11 +263,12 @@ static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk 
 	for (i = 0; i < h->n_misses; i++) {
 		uint32_t k = h->miss[i], at = piece_at(h, k);
 
-		if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+		if (out->cap - out->n < CHUNK_IDS && ids_reserve(out, CHUNK_IDS) < 0)
 			return -1;
 		write_hits(h, done, k, out);
 		h->ids[i].at = out->n;
-		if (h->end[k] > at &&
+		h->ids[i].known = write_long(c->cache, h->text + at, h->end[k] - at, out);
+		if (!h->ids[i].known && h->end[k] > at &&
 		    (rc = work_spent(c->work) ? 1
 					      : encode_piece(b, c, h->text + at, h->end[k] - at,
 						    all - at, out)) != 0) {
@@ -256,7 +278,7 @@ static int write_chunk(const struct bpe *b, struct bpe_scratch *c, struct chunk 
 		h->ids[i].n = out->n - h->ids[i].at;
 		done = k + 1;
 	}
-	if (out->cap - out->n < CACHE_IDS * CHUNK && ids_reserve(out, CACHE_IDS * CHUNK) < 0)
+	if (out->cap - out->n < CHUNK_IDS && ids_reserve(out, CHUNK_IDS) < 0)
 		return -1;
 	write_hits(h, done, h->n, out);
 	return 0;
@@ -269,8 +291,13 @@ static void keep_misses(struct bpe_scratch *c, const struct chunk *h, const stru
 	for (i = 0; i < h->n_misses; i++) {
 		uint32_t at = piece_at(h, h->miss[i]), n = h->end[h->miss[i]] - at;
 
-		if (n <= CACHE_PIECE && n > 0 && h->ids[i].n <= CACHE_IDS)
-			cache_put(c->cache, piece_load(h->text + at, n), out->p + h->ids[i].at, h->ids[i].n);
+		if (n == 0 || h->ids[i].known)
+			continue;
+		if (n <= CACHE_PIECE && h->ids[i].n <= CACHE_IDS)
+			cache_put(c->cache, piece_load(h->text + at, n, c->cache->owner), out->p + h->ids[i].at,
+				  h->ids[i].n);
+		else
+			long_put(c->cache, h->text + at, n, out->p + h->ids[i].at, h->ids[i].n);
 	}
 }
 
@@ -298,21 +325,13 @@ static int encode_pieces(const struct bpe *b, struct bpe_scratch *c, const uint8
 	return 0;
 }
 
-static void own_cache(const struct bpe *b, struct bpe_scratch *c)
-{
-	if (c->print == b->head->print)
-		return;
-	memset(c->cache, 0, CACHE_ENTRIES * sizeof(*c->cache));
-	c->print = b->head->print;
-}
-
 int bpe_encode(const struct bpe *b, struct bpe_scratch *c, const uint8_t *text, const uint32_t *end,
     size_t n, struct ids *out)
 {
 	size_t had = out->n, safe = n, all = n ? end[n - 1] : 0, i;
 	int rc;
 
-	own_cache(b, c);
+	piece_cache_own(c->cache, b->head->print);
 	while (safe > 0 && all - (safe > 1 ? end[safe - 2] : 0) < 16)
 		safe--;
 	rc = encode_pieces(b, c, text, end, safe, all, out);

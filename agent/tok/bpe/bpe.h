@@ -69,9 +69,10 @@ size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
 struct span bpe_image(const struct bpe *b);
 struct bpe *bpe_of_image(struct span image);
 
-struct bpe_scratch *bpe_scratch_new(void);	/* its cache of pieces has half a megabyte */
+struct bpe_scratch *bpe_scratch_new(void);	/* its caches of pieces have three megabytes */
 /* memory it holds, with about 50 bytes per byte of the longest piece */
 size_t bpe_scratch_bytes(const struct bpe_scratch *c);
+void bpe_scratch_wipe(struct bpe_scratch *c);	/* of all text and ids; its caches stay allocated */
 void bpe_scratch_free(struct bpe_scratch *c);	/* wipes it */
 /* Charge encoding with <c> to <w>, borrowed until the next call. NULL: charge nothing. */
 void bpe_scratch_work(struct bpe_scratch *c, struct work_left *w);

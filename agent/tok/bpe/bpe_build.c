@@ -518,6 +518,8 @@ static int build(struct build *d)
 	fill_whole(d);
 	if (!unknown_may_merge(d))
 		d->head->flags |= HEAD_WALK;
+	if (d->last_id + 1 == d->head->n_syms)	/* they are sorted, and each is there once */
+		d->head->flags |= HEAD_DENSE;
 	if (fill_alone(d) < 0)
 		return -1;
 	d->head->print = XXH3_64bits(d->head, d->b->bytes) | 1;

@@ -43,7 +43,7 @@ struct pair_line {
 	uint32_t more;			/* it was full when another came: the search continues in the next line */
 };
 
-#define BPE_MAGIC	0x3165706274766bu	/* "kvtbpe1": this version; differs in the other byte order */
+#define BPE_MAGIC	0x3265706274766bu	/* "kvtbpe2": this version; differs in the other byte order */
 
 #define HEAD_IGNORE_MERGES	1u
 #define HEAD_CHARACTERS		2u
@@ -51,6 +51,7 @@ struct pair_line {
 #define HEAD_FUSE_UNK		8u
 /* bpe_walk.c may be used: unknown text is in no merge and separates its neighbours */
 #define HEAD_WALK		16u
+#define HEAD_DENSE		32u	/* the id of each token is its index */
 
 struct head {
 	uint64_t magic;
@@ -92,6 +93,11 @@ struct bpe {
 	size_t bytes;
 	void *owned;			/* the block, unless it is borrowed */
 };
+
+static inline uint32_t sym_id(const struct bpe *b, uint32_t sym)
+{
+	return b->head->flags & HEAD_DENSE ? sym : b->sym[sym].id;
+}
 
 #define TEXT_BEHIND 64u		/* bytes that may be read after the last token */
 
@@ -271,8 +277,7 @@ struct bpe_scratch {
 	struct merger spare;
 	struct atoms atoms;
 	struct walk walk;
-	uint64_t print;			/* identifies the vocabulary whose pieces are in <cache> */
-	struct cached *cache;
+	struct piece_cache *cache;
 	enum { LONG_IDLE, LONG_WALK, LONG_ATOMS, LONG_MERGE, LONG_OUT } phase;
 	size_t out_at;
 	struct work_left *work;		/* the budget; never NULL */

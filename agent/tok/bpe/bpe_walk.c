@@ -247,6 +247,6 @@ ssize_t walk_short(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p,
 	}
 	work_spend(c->work, STEPS_TRY * (tries + c->spare.units));
 	for (i = 0; i < k; i++)
-		out[i] = sym[st->p[i]].id;
+		out[i] = sym_id(b, st->p[i]);
 	return (ssize_t)k;
 }

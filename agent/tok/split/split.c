@@ -317,6 +317,15 @@ void split_scratch_free(struct split_scratch *c)
 	mem_free(c);
 }
 
+void split_scratch_wipe(struct split_scratch *c)
+{
+	struct work_left *w = c->steps.work == &c->steps.no_limit ? NULL : c->steps.work;
+
+	steps_scratch_fini(&c->steps);
+	*c = (struct split_scratch){ 0 };
+	split_scratch_work(c, w);
+}
+
 void split_scratch_forget(struct split_scratch *c)
 {
 	c->split = NULL;

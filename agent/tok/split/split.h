@@ -71,6 +71,7 @@ struct span split_known_pattern(const char *name);
 
 struct split_scratch *split_scratch_new(void);
 size_t split_scratch_bytes(const struct split_scratch *c);	/* memory it holds, without PCRE2's */
+void split_scratch_wipe(struct split_scratch *c);	/* as new, with the same budget */
 void split_scratch_free(struct split_scratch *c);	/* wipes it */
 /* Charge all but hand-written scanners to <w>, borrowed until the next call. NULL: charge nothing.
  */
