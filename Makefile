@@ -217,6 +217,7 @@ $(B)/tests/bench/bench_events: $(lib_events) $(B)/tests/bench/events/fleet.o
 $(B)/tests/bench/gen_index: $(B)/tests/bench/index/pbw1.o
 b := $(B)/tests/bench
 $(b)/bench_index.o $(b)/bench_index.ok: ALL_CFLAGS += -DBENCH_FLAGS='"$(CFLAGS) $(SAN)"'
+$(B)/tests/tools/share_batch: $(lib_share)
 tools: $(TOOLS)
 .PHONY: tools
 

@@ -153,7 +153,8 @@ struct session_learned {	/* of a model */
 /* Copy at most <n> from number <*from> on, which moves on. Returns how many; 0: the end. */
 uint32_t sessions_read(
     const struct sessions *t, uint32_t *from, struct session_saved *out, uint32_t n);
-/* Add a session, unless it is known. Later ones are evicted later. */
+/* Add a session, or replace what is known of it if that is of an earlier turn, which is over. Later
+ * ones are evicted later. */
 void sessions_restore(struct sessions *t, const struct session_saved *s, msec now);
 
 /* Copy what is learned of model <i>; .key 0: nothing. Returns false if <i> is beyond the last. */

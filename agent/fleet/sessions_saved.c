@@ -1,6 +1,10 @@
 /* sessions_saved.c - sessions as they go into a snapshot, and come back. */
 #include "agent/fleet/sessions_in.h"
 
+/* A turn that two agents know has about the same time in both: their clocks differ, and each loads
+ * what the other has saved. */
+#define SAME_TURN_MS	1000
+
 uint32_t sessions_read(
     const struct sessions *t, uint32_t *from, struct session_saved *out, uint32_t n)
 {
@@ -35,17 +39,32 @@ static void restore_tail(const struct sessions *t, struct session_tail *l)
 	l->let_go = 0;
 }
 
-void sessions_restore(struct sessions *t, const struct session_saved *s, msec now)
+/* Return the place for <s>: a new one, or that of the same session, if its last turn here is older
+ * and over. Returns NULL if it stays as it is. */
+static struct session *place_of(struct sessions *t, const struct session_saved *s)
 {
 	struct session_turn u = { .key = s->key, .tenant = s->tenant, .kind = s->kind };
+	uint32_t i = session_find(t, s->key);
+
+	if (i != 0 && (t->e[i].n_open > 0 || s->seen < t->e[i].seen + SAME_TURN_MS))
+		return NULL;
+	if (i != 0) {
+		t->e[i].served.server = SERVER_NONE;
+		session_used(t, i);
+		return &t->e[i];
+	}
+	if (t->kind[s->kind].key != 0)		/* else its place is taken by a key that no model has */
+		u.kind = t->kind[s->kind].key;
+	return &t->e[session_take(t, &u)];
+}
+
+void sessions_restore(struct sessions *t, const struct session_saved *s, msec now)
+{
 	struct session *e;
 
 	if (t == NULL || s->key == 0 || s->turns == 0 || s->kind >= KINDS ||
-	    session_find(t, s->key) != 0)
+	    (e = place_of(t, s)) == NULL)
 		return;
-	if (t->kind[s->kind].key != 0)		/* else its place is taken by a key that no model has */
-		u.kind = t->kind[s->kind].key;
-	e = &t->e[session_take(t, &u)];
 	e->turns = s->turns;
 	e->gap_ms = s->gap_ms;
 	e->work_us = s->work_us;

@@ -83,14 +83,14 @@ static void conn_free(struct admin_conn *c)
 /* ---- answers ---------------------------------------------------------------------------- */
 
 /* One at a time, because each takes memory by the size of the index. */
-static int begin_snapshot(struct admin_conn *c, struct span query)
+static int begin_snapshot(struct admin_conn *c, bool sessions, struct span query)
 {
 	struct agent *a = c->ad->agent;
 	int status = 503;
 
 	if (c->ad->snapshots == 0)
 		status = snapshot_page_begin(
-		    &c->snapshot, &a->sibling, a->route, query, agent_msec(a), &c->body);
+		    &c->snapshot, &a->sibling, a->route, sessions, query, agent_msec(a), &c->body);
 	if (status == 200)
 		c->ad->snapshots++;
 	else
@@ -166,7 +166,9 @@ static int route_request(struct admin_conn *c, const struct http_request *r)
 		return c->body.failed ? 500 : 200;
 	}
 	if (span_eq(path, SPAN("/snapshot")))
-		return begin_snapshot(c, r->query);
+		return begin_snapshot(c, false, r->query);
+	if (span_eq(path, SPAN("/snapshot/sessions")))
+		return begin_snapshot(c, true, r->query);
 	page_addf(&c->body, "not found; pages: /, /metrics, /status.json, /decisions, /compare, "
 	    "/live and /ready\n");
 	return 404;

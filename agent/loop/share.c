@@ -11,7 +11,6 @@
 #include "agent/index/snapshot.h"
 #include "agent/os/clock.h"
 
-#define STRANGERS_MS	3600000
 #define TICK_S		0.1
 #define END_S		0.3
 #define CLOCKS_EVERY_MS	1000
@@ -85,29 +84,6 @@ static void note_siblings(struct share *sh)
 	pthread_mutex_unlock(&sh->lock);
 }
 
-/* An agent with another key looks healthy by itself: it is connected, and knows of no sibling. So
- * its batches are told here, at most hourly while they come. */
-static void log_strangers(struct share *sh, msec now)
-{
-	uint64_t n = sh->siblings.inbox.batches[SHARE_READ_STRANGER];
-	struct log_line ln;
-
-	if (n == sh->strangers || (sh->told_strangers != 0 && now - sh->told_strangers < STRANGERS_MS))
-		return;
-	if (log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
-		"batches of agents with another key are in the store")) {
-		log_text(&ln, "fleet", sh->opts.fleet);
-		log_int(&ln, "batches", (int64_t)(n - sh->strangers));
-		log_text(&ln, "effect", "nothing is shared with these agents, in either direction");
-		log_text(&ln, "remedy",
-			"give all agents of the fleet the same file key_file; agents that shall not share need "
-			"another share.fleet");
-		log_end(&ln);
-	}
-	sh->strangers = n;
-	sh->told_strangers = now;
-}
-
 /* Agents whose clocks are too far apart seem healthy, but repair nothing. */
 static void look_at_clocks(struct share *sh, msec now)
 {
@@ -137,7 +113,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *t, int revents)
 	conn_tick(&sh->bulk, now);
 	share_inbox_age(sh->inbox, now, note_gone, sh);
 	note_siblings(sh);
-	log_strangers(sh, now);
+	strange_log(sh, now);
 	look_at_clocks(sh, now);
 	put_alive(sh, now);
 	warm_tick(sh, now);
@@ -309,6 +285,7 @@ int share_attach(struct share *sh, const struct route_opts *ro, const struct has
 		    "or not writable, and key_file is not set");
 	sh->key = *key;
 	sh->warm.most = snapshot_load_bytes(ro->index.max_bytes);
+	sh->warm.sessions.most = ro->sessions_max_bytes > 0 ? route_sessions_bytes_most(ro) : 0;
 	sh->outbox = share_outbox_new(&sh->key, sh->self, sh->n_parts, sh->opts.max_bytes);
 	sh->inbox = share_inbox_new(&sh->key, sh->self, sh->n_parts);
 	if (sh->outbox == NULL || sh->inbox == NULL || route_share(sh->agent->route, &to) != 0)

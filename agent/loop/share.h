@@ -27,7 +27,7 @@ uint64_t share_fds(const struct loop_opts *o);
 uint64_t share_budget(const struct loop_opts *o);
 
 /* Return the most memory for a moment, while a snapshot of the store or of a sibling is loaded. */
-uint64_t share_load_budget(const struct loop_opts *o, size_t index_max_bytes);
+uint64_t share_load_budget(const struct loop_opts *o, const struct route_opts *ro);
 
 /* Returns false if hiredis has no TLS. */
 bool share_tls_available(void);

@@ -17,6 +17,7 @@
 #include <ev.h>
 
 #include "agent/base/count.h"
+#include "agent/base/buf.h"
 #include "agent/base/rng.h"
 #include "agent/loop/agent_in.h"
 #include "agent/loop/share.h"
@@ -263,6 +264,13 @@ struct share_warm {
 	uint8_t *bytes;			/* [meta.bytes] */
 	size_t n, most;
 	struct route_restoring *restoring;	/* NULL: not all chunks have come */
+	bool tree_is_in;
+	struct {
+		uint8_t *bytes;			/* [length]; NULL: there are none */
+		uint64_t length, n, most;
+		uint32_t chunk;			/* the next */
+		struct sessions_restoring *restoring;
+	} sessions;
 };
 
 struct snapshot_job {
@@ -271,7 +279,9 @@ struct snapshot_job {
 	uint64_t before;		/* the last one in the store */
 	uint8_t *chunk;
 	size_t n, cap;
-	bool under_way, whole, failed;
+	struct buf sessions;
+	size_t sessions_sent;
+	bool under_way, whole, failed, sessions_taken;
 	bool looking;			/* for who needs one: no answer yet */
 	msec since, looked_at;
 };
@@ -286,6 +296,18 @@ void snapshot_tick(struct share *sh, msec now);
 void snapshot_command_lost(struct share *sh);	/* a connection for commands: look again */
 bool snapshot_step(struct share *sh);		/* write a slice; true: there is more */
 void snapshot_stop(struct share *sh);
+
+/* ---- share_strange.c ------------------------------------------------------------------------ */
+
+/* Batches and entries in the store that this agent cannot use. */
+enum { STRANGE_KEY, STRANGE_VERSION, STRANGE_KIND, STRANGE_ENTRY, STRANGE_WHATS };
+
+struct strange_told {
+	msec at;			/* of the last line about it; 0: none */
+	uint64_t n;			/* how many there were then */
+};
+
+void strange_log(struct share *sh, msec now);
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
@@ -338,11 +360,10 @@ struct share {
 	msec down_since;		/* 0: all parts are written and read */
 	msec told_down;			/* last line that says so; 0: none since the store worked */
 	bool ending;			/* only the lease is still given back */
-	bool was_up, told_parts, told_eval;
+	bool was_up, told_parts, told_snapshot, told_eval;
 	struct store_server *blamed;
 	char blame[STORE_TEXT_MAX], told_blame[STORE_TEXT_MAX];
-	msec told_strangers;		/* last line about batches under another key; 0: none */
-	uint64_t strangers;		/* batches of these when it was written */
+	struct strange_told strange[STRANGE_WHATS];
 	struct share_figures figures;
 	uint32_t connected;		/* atomic; 1: all parts are written and read */
 	uint32_t is_warm;		/* atomic */

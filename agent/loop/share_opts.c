@@ -47,9 +47,12 @@ uint64_t share_budget(const struct loop_opts *o)
 	return 2 * o->share.max_bytes + 2 * readers * each + BULK_BYTES + STATE_BYTES;
 }
 
-uint64_t share_load_budget(const struct loop_opts *o, size_t index_max_bytes)
+uint64_t share_load_budget(const struct loop_opts *o, const struct route_opts *ro)
 {
 	bool loads = share_wanted(o) || o->share.snapshot_from[0][0] != '\0';
 
-	return loads ? snapshot_load_bytes(index_max_bytes) : 0;
+	if (!loads)
+		return 0;
+	return snapshot_load_bytes(ro->index.max_bytes) +
+	    (ro->sessions_max_bytes > 0 ? route_sessions_bytes_most(ro) : 0);
 }

@@ -2,7 +2,9 @@
  *
  *   snapshot           which one is the last, and the positions of the streams from which on it
  *                      must be completed
- *   snapshot:NUMBER    a hash of its chunks; it expires if the writer ends before it is whole
+ *   snapshot:NUMBER    a hash of its chunks: fields 0, 1, ... have the index, and s0, s1, ...
+ *                      sessions, which older agents neither write nor ask for; it expires if the
+ *                      writer ends before it is whole
  *   snapshot-writer    the lease of the agent that writes (share_lease.c)
  *   snapshot-fresh     expires when the last one is old
  *   snapshot-wanted    set by an agent that starts and finds none that fits
@@ -32,48 +34,6 @@
 #define LOOK_MS		1000
 #define KEEP_MS		3600000		/* of a whole one, at least */
 #define OLD_KEEP_MS	60000		/* of the one before, for those that are reading it */
-
-/* ---- keys and numbers as texts ---- */
-
-void snapshot_key(const struct share *sh, const char *word, char out[STORE_KEY_MAX])
-{
-	snprintf(out, STORE_KEY_MAX, "kvroute:{%s:0}:%s", sh->opts.fleet, word);
-}
-
-static void chunks_key(const struct share *sh, uint64_t gen, char out[STORE_KEY_MAX])
-{
-	char word[40];
-
-	snprintf(word, sizeof(word), "snapshot:%016llx", (unsigned long long)gen);
-	snapshot_key(sh, word, out);
-}
-
-struct span number_text(char out[24], uint64_t v)
-{
-	return span_of(out, (size_t)snprintf(out, 24, "%llu", (unsigned long long)v));
-}
-
-struct span hex_text(char out[24], uint64_t v)
-{
-	return span_of(out, (size_t)snprintf(out, 24, "%016llx", (unsigned long long)v));
-}
-
-/* ---- chunks, by both ---- */
-
-uint64_t snapshot_chunk_hash(
-    const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n)
-{
-	return hash_mix_span(&sh->key, hash_mix(&sh->key, gen, i), span_of(bytes, n));
-}
-
-bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i)
-{
-	char key[STORE_KEY_MAX], field[24];
-	const struct span words[] = { SPAN("HGET"), (chunks_key(sh, gen, key), span_str(key)),
-		number_text(field, i) };
-
-	return conn_send(&sh->bulk, fn, sh, i, BULK_WAIT_MS(sh), 3, words);
-}
 
 /* ---- the bulk connection ---- */
 
@@ -121,6 +81,7 @@ void snapshot_stop(struct share *sh)
 		return;
 	snapshot_writer_free(s->w);
 	mem_free(s->chunk);
+	buf_free(&s->sessions);
 	*s = (struct snapshot_job){
 		.looked_at = s->looked_at, .looking = s->looking, .before = s->before,
 	};
@@ -255,23 +216,60 @@ static bool on_extended(struct conn *c, void *arg, uint64_t tag, struct redisRep
 	return false;
 }
 
-static void send_chunk(struct share *sh)
+/* Send what is in s->chunk as chunk <i>. */
+static bool send_chunk(struct share *sh, uint32_t i)
 {
 	struct snapshot_job *s = &sh->writer;
-	uint64_t hash = htole64(snapshot_chunk_hash(sh, s->meta.gen, s->meta.chunks, s->chunk, s->n));
+	uint64_t hash = htole64(snapshot_chunk_hash(sh, s->meta.gen, i, s->chunk, s->n));
 	char key[STORE_KEY_MAX], field[24];
 	struct span words[] = { SPAN("HSET"), (chunks_key(sh, s->meta.gen, key), span_str(key)),
-		number_text(field, s->meta.chunks), span_of(s->chunk, s->n + 8) };
+		chunk_field(field, i), span_of(s->chunk, s->n + 8) };
 
 	memcpy(s->chunk + s->n, &hash, 8);
 	s->under_way = conn_send(&sh->bulk, on_chunk, sh, 0, BULK_WAIT_MS(sh), 4, words);
 	if (!s->under_way)
-		return;
+		return false;
 	expire(&sh->bulk, key, LEASE_MS);
 	lease_extend(sh, on_extended);
+	return true;
+}
+
+static void send_tree(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+
+	if (!send_chunk(sh, s->meta.chunks))
+		return;
 	s->meta.bytes += s->n;
 	s->meta.chunks++;
 	s->n = 0;
+}
+
+static int put_sessions(void *arg, const void *bytes, size_t n)
+{
+	buf_add(arg, bytes, n);
+	return 0;
+}
+
+/* Send the next part of the sessions. Returns false if all of them are sent. Without memory for
+ * them the snapshot has none. */
+static bool send_sessions(struct share *sh)
+{
+	struct snapshot_job *s = &sh->writer;
+	size_t n;
+
+	if (!s->sessions_taken)
+		route_save_sessions(sh->agent->route, agent_msec(sh->agent), clock_wall_ms(), put_sessions,
+		    &s->sessions);
+	s->sessions_taken = true;
+	n = s->sessions.failed ? 0 : s->sessions.n - s->sessions_sent;
+	n = n < SNAPSHOT_CHUNK ? n : SNAPSHOT_CHUNK;
+	if (n == 0 || put_bytes(s, s->sessions.p + s->sessions_sent, n) != 0)
+		return false;
+	if (send_chunk(sh, CHUNK_OF_SESSIONS | (uint32_t)(s->sessions_sent / SNAPSHOT_CHUNK)))
+		s->sessions_sent += n;
+	s->n = 0;
+	return true;
 }
 
 bool snapshot_step(struct share *sh)
@@ -296,8 +294,8 @@ bool snapshot_step(struct share *sh)
 		s->whole = rc > 0;
 	}
 	if (s->n >= SNAPSHOT_CHUNK || (s->whole && s->n > 0))
-		send_chunk(sh);
-	else if (s->whole)
+		send_tree(sh);
+	else if (s->whole && !send_sessions(sh))
 		describe(sh);
 	return s->w != NULL && !s->under_way;
 }

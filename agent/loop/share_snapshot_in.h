@@ -8,9 +8,21 @@
 #define SAFETY_MS		10000
 #define BULK_WAIT_MS(sh)	((sh)->opts.timeout_ms * 5)	/* a chunk takes longer than a word */
 
-/* Write the name of the key of <word>. */
+/* ---- share_chunk.c ---- */
+
+#define CHUNK_OF_SESSIONS	0x80000000u	/* in the number of a chunk: of the sessions */
+
+/* Write the name of the key of <word>, or of the chunks of snapshot <gen>. */
 void snapshot_key(const struct share *sh, const char *word, char out[STORE_KEY_MAX]);
+void chunks_key(const struct share *sh, uint64_t gen, char out[STORE_KEY_MAX]);
 struct span number_text(char out[24], uint64_t v), hex_text(char out[24], uint64_t v);
+struct span chunk_field(char out[24], uint32_t i);
+
+uint64_t snapshot_chunk_hash(
+    const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n);
+
+/* Ask for chunk <i>, on the bulk connection. <fn> gets the share, and <i> as its tag. */
+bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i);
 
 /* ---- share_snapshot_meta.c ---- */
 
@@ -26,14 +38,6 @@ bool meta_take_value(struct span *s, int base, uint64_t max, uint64_t *v);
 
 /* Read a description. Returns false if it makes no sense or has another number of parts. */
 bool snapshot_read_meta(struct share *sh, struct span text, struct snapshot_meta *m);
-
-/* ---- share_snapshot.c ---- */
-
-uint64_t snapshot_chunk_hash(
-    const struct share *sh, uint64_t gen, uint32_t i, const void *bytes, size_t n);
-
-/* Ask for chunk <i>, on the bulk connection. <fn> gets the share, and <i> as its tag. */
-bool snapshot_get_chunk(struct share *sh, conn_reply_fn *fn, uint64_t gen, uint32_t i);
 
 /* ---- share_lease.c ---- */
 
@@ -51,8 +55,19 @@ void lease_refused(struct share *sh, struct span why);
 /* Give it back, if this agent has it. If the thread ends, its loop is left after the answer. */
 void lease_end(struct share *sh);
 
+/* ---- share_warm.c ---- */
+
 /* The bulk connection, while it does not write. */
 void warm_bulk_opened(struct share *sh);
 void warm_bulk_lost(struct share *sh);
+
+/* ---- share_warm_sessions.c ---- */
+
+/* Take a chunk with its hash. Returns true if another one is to be asked for. */
+bool sessions_take_chunk(struct share *sh, struct span chunk);
+
+/* Add a few of them. Returns true if there are more. */
+bool sessions_step(struct share *sh);
+void sessions_drop(struct share_warm *w);
 
 #endif

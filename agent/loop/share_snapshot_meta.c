@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define META_VERSION	1
+
 size_t snapshot_write_meta(
     const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap)
 {
-	size_t n = (size_t)snprintf(out, cap, "1 %llx %u %llu %llx %u", (unsigned long long)m->gen,
-	    m->chunks, (unsigned long long)m->bytes, (unsigned long long)m->wanted, sh->n_parts);
+	size_t n = (size_t)snprintf(out, cap, "%u %llx %u %llu %llx %u", META_VERSION,
+	    (unsigned long long)m->gen, m->chunks, (unsigned long long)m->bytes, (unsigned long long)m->wanted, sh->n_parts);
 
 	for (uint32_t i = 0; i < sh->n_parts && n < cap; i++)
 		n += (size_t)snprintf(out + n, cap - n, " %s", m->at[i]);
@@ -60,12 +62,32 @@ static void log_parts(struct share *sh, uint32_t parts)
 	log_end(&ln);
 }
 
+static void log_version(struct share *sh, uint64_t version)
+{
+	struct log_line ln;
+
+	if (sh->told_snapshot || !log_begin(&ln, &sh->agent->log, LOG_WARN, LOG_LIFE,
+				     "the snapshot in the store has an unknown format"))
+		return;
+	sh->told_snapshot = true;
+	log_int(&ln, "format", (int64_t)version);
+	log_int(&ln, "known", META_VERSION);
+	log_text(&ln, "effect", "it is not read, and an agent of this version writes another one");
+	log_text(&ln, "remedy", "give all agents of the fleet the same version");
+	log_end(&ln);
+}
+
 bool snapshot_read_meta(struct share *sh, struct span s, struct snapshot_meta *m)
 {
 	uint64_t version, chunks, parts;
 
-	if (!meta_take_value(&s, 10, 1, &version) || version != 1 ||
-	    !meta_take_value(&s, 16, UINT64_MAX, &m->gen) ||
+	if (!meta_take_value(&s, 10, UINT32_MAX, &version))
+		return false;
+	if (version != META_VERSION) {
+		log_version(sh, version);
+		return false;
+	}
+	if (!meta_take_value(&s, 16, UINT64_MAX, &m->gen) ||
 	    !meta_take_value(&s, 10, UINT32_MAX, &chunks) ||
 	    !meta_take_value(&s, 10, UINT64_MAX, &m->bytes) ||
 	    !meta_take_value(&s, 16, UINT64_MAX, &m->wanted) ||

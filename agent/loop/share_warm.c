@@ -1,7 +1,8 @@
 /* How an agent that starts becomes warm.
  *
  *   ASK    is there a snapshot in the store? Skipped if the own snapshot file has positions.
- *   LOAD   yes: read its chunks, then load them in slices into the index, which is in use already
+ *   LOAD   yes: read its chunks, then load them in slices into the index, which is in use already,
+ *          and into the sessions
  *   READ   read the streams, from the snapshot's positions on or from their beginning; back to ASK
  *          if they do not reach back to the positions of the own file
  *   YES    all that was in the streams is applied, and a snapshot was loaded or no sibling has one
@@ -88,12 +89,13 @@ static void stop_resuming(struct share *sh)
 
 static void drop_bytes(struct share_warm *w)
 {
+	sessions_drop(w);
 	route_restore_end(w->restoring);
 	w->restoring = NULL;
 	mem_free(w->bytes);
 	w->bytes = NULL;
 	w->n = 0;
-	w->loading = false;
+	w->loading = w->tree_is_in = false;
 }
 
 void warm_free(struct share *sh)
@@ -164,26 +166,34 @@ bool warm_step(struct share *sh)
 	struct share_warm *w = &sh->warm;
 	struct snapshot_stats st = { 0 };
 	struct err e = { 0 };
-	usec until;
+	usec until = clock_usec() + SLICE_US;
 	int rc = 0;
 
 	if (w->restoring == NULL)
 		return false;
-	for (until = clock_usec() + SLICE_US; rc == 0 && clock_usec() < until;)
+	while (!w->tree_is_in && rc == 0 && clock_usec() < until)
 		rc = route_restore_step(w->restoring, &st, &e);
-	if (rc == 0)
-		return true;
 	if (rc < 0) {
 		refuse_snapshot(sh, e.text);
 		return false;
 	}
+	if (rc > 0) {
+		w->tree_is_in = true;
+		log_loaded(sh, &st, clock_msec() - w->began);
+	}
+	if (!w->tree_is_in)
+		return true;
+	while (sessions_step(sh))
+		if (clock_usec() >= until)
+			return true;
 	w->loaded = true;
 	count_add(&sh->figures.snapshots_loaded, 1);
 	__atomic_store_n(&sh->figures.snapshot_bytes, w->n, __ATOMIC_RELAXED);
-	log_loaded(sh, &st, clock_msec() - w->began);
 	loading_ended(sh);
 	return false;
 }
+
+static void ask_for_chunk(struct share *sh);
 
 /* A chunk, then its hash. */
 static const char *take_chunk(struct share *sh, uint32_t i, struct span chunk)
@@ -205,6 +215,23 @@ static const char *take_chunk(struct share *sh, uint32_t i, struct span chunk)
 	return NULL;
 }
 
+/* An error means that there are none. */
+static bool on_sessions(struct conn *c, void *arg, uint64_t i, struct redisReply *r)
+{
+	struct share *sh = arg;
+	struct share_warm *w = &sh->warm;
+	struct span chunk = reply_is_any_error(r) ? SPAN("") : reply_text(r);
+
+	if (!w->loading)
+		return false;
+	w->lost = 0;
+	if (sessions_take_chunk(sh, chunk))
+		ask_for_chunk(sh);
+	else
+		start_restoring(sh);
+	return false;
+}
+
 static bool on_chunk(struct conn *c, void *arg, uint64_t i, struct redisReply *r)
 {
 	struct share *sh = arg;
@@ -218,18 +245,29 @@ static bool on_chunk(struct conn *c, void *arg, uint64_t i, struct redisReply *r
 		refuse_snapshot(sh, "the store gave an error");
 	} else if ((why = take_chunk(sh, (uint32_t)i, reply_text(r))) != NULL) {
 		refuse_snapshot(sh, why);
-	} else if (++w->chunk == w->meta.chunks) {
+	} else if (++w->chunk == w->meta.chunks && w->sessions.most == 0) {
 		start_restoring(sh);
 	} else {
-		snapshot_get_chunk(sh, on_chunk, w->meta.gen, w->chunk);
+		ask_for_chunk(sh);
 	}
 	return false;
+}
+
+static void ask_for_chunk(struct share *sh)
+{
+	const struct share_warm *w = &sh->warm;
+
+	if (w->chunk < w->meta.chunks)
+		snapshot_get_chunk(sh, on_chunk, w->meta.gen, w->chunk);
+	else
+		snapshot_get_chunk(
+		    sh, on_sessions, w->meta.gen, CHUNK_OF_SESSIONS | w->sessions.chunk);
 }
 
 void warm_bulk_opened(struct share *sh)
 {
 	if (sh->warm.loading && sh->warm.restoring == NULL)
-		snapshot_get_chunk(sh, on_chunk, sh->warm.meta.gen, sh->warm.chunk);
+		ask_for_chunk(sh);
 }
 
 /* It goes on when the connection is back, with the chunk that is missing. */

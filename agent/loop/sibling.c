@@ -22,9 +22,15 @@ struct fetch {
 	int fd;
 	uint8_t *bytes;
 	size_t n, cap;
+	uint64_t most;
 	msec began, heard;
+	bool refused;			/* it came, and cannot be used */
 	char why[128];
 };
+
+#define REMEDY_REACH	"the sibling needs share.serve_snapshot, the same key file, and this address in " \
+			"metrics.listen"
+#define REMEDY_REFUSED	"give both agents the same version and configuration"
 
 uint64_t sibling_proof(const struct hash_key *key)
 {
@@ -56,12 +62,11 @@ static bool wait_ready(struct fetch *f, short events)
 	}
 }
 
-static bool ask(struct fetch *f, const struct addr *to)
+static bool ask(struct fetch *f, const struct addr *to, const char *path)
 {
 	char request[160];
 	int n = snprintf(request, sizeof(request),
-	    "GET /snapshot?proof=%016llx HTTP/1.0\r\nHost: kvroute\r\n\r\n",
-	    (unsigned long long)f->s->proof);
+	    "GET %s?proof=%016llx HTTP/1.0\r\nHost: kvroute\r\n\r\n", path, (unsigned long long)f->s->proof);
 
 	f->fd = socket(to->a.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (f->fd < 0 || (connect(f->fd, &to->a.sa, to->len) != 0 && errno != EINPROGRESS))
@@ -80,10 +85,10 @@ static bool make_room(struct fetch *f)
 
 	if (f->n < f->cap)
 		return true;
-	if (f->cap > f->s->bytes_most)
-		return fetch_fail(f, "it is larger than this index could write");
-	if (cap > f->s->bytes_most)
-		cap = f->s->bytes_most + 1;
+	if (f->cap > f->most)
+		return fetch_fail(f, "it is larger than this agent could write");
+	if (cap > f->most)
+		cap = f->most + 1;
 	if ((more = mem_resize(f->bytes, cap, 1)) == NULL)
 		return fetch_fail(f, "not enough memory");
 	f->bytes = more;
@@ -113,17 +118,12 @@ static bool read_all(struct fetch *f)
 	}
 }
 
-static bool restore(struct fetch *f, struct snapshot_stats *st)
+/* Set <body> to what an answer of status 200 has. */
+static bool find_body(struct fetch *f, struct route_saved *body)
 {
 	static const char ok[] = "HTTP/1.1 200 ";
 	size_t looked = f->n < HEAD_MAX ? f->n : HEAD_MAX;
 	uint8_t *end = looked > 0 ? memmem(f->bytes, looked, "\r\n\r\n", 4) : NULL;
-	struct agent *a = f->s->agent;
-	struct err e = { 0 };
-	struct route_saved saved = {
-		.theirs = true, .now = agent_msec(a), .wall_ms = clock_wall_ms(),
-	};
-	size_t head;
 
 	if (end == NULL || f->n < sizeof(ok) - 1)
 		return fetch_fail(f, "what listens there does not speak HTTP, or closed the connection");
@@ -132,44 +132,71 @@ static bool restore(struct fetch *f, struct snapshot_stats *st)
 		f->why[strcspn(f->why, "\r\n")] = '\0';
 		return false;
 	}
-	head = (size_t)(end + 4 - f->bytes);
-	saved.bytes = f->bytes + head;
-	saved.n = f->n - head;
-	if (route_restore(a->route, &saved, st, &e) != 0)
-		return fetch_fail(f, e.text);
+	*body = (struct route_saved){
+		.bytes = end + 4, .n = f->n - (size_t)(end + 4 - f->bytes), .theirs = true,
+		.now = agent_msec(f->s->agent), .wall_ms = clock_wall_ms(),
+	};
 	return true;
 }
 
-static bool fetch_from(
-    struct sibling_reader *s, const struct addr *to, struct snapshot_stats *st,
-    char why[128])
+static void fetch_begin(struct fetch *f, struct sibling_reader *s, uint64_t most)
 {
 	msec now = clock_msec();
-	struct fetch f = { .s = s, .fd = -1, .began = now, .heard = now };
-	bool good = ask(&f, to) && read_all(&f) && restore(&f, st);
 
-	if (f.fd >= 0)
-		close(f.fd);
-	mem_free(f.bytes);
-	memcpy(why, f.why, sizeof(f.why));
-	return good;
+	*f = (struct fetch){ .s = s, .fd = -1, .most = most, .began = now, .heard = now };
+}
+
+static void fetch_end(struct fetch *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	mem_free(f->bytes);
+}
+
+static bool fetch_index(struct fetch *f, const struct addr *to, struct snapshot_stats *st)
+{
+	struct route_saved body;
+	struct err e = { 0 };
+
+	if (!ask(f, to, "/snapshot") || !read_all(f) || !find_body(f, &body))
+		return false;
+	f->refused = route_restore(f->s->agent->route, &body, st, &e) != 0;
+	return f->refused ? fetch_fail(f, e.text) : true;
+}
+
+/* An older sibling answers 404. */
+static bool fetch_sessions(struct fetch *f, const struct addr *to)
+{
+	static const char none[] = "HTTP/1.1 404 ";
+	struct route_saved body;
+	struct err e = { 0 };
+
+	if (!ask(f, to, "/snapshot/sessions") || !read_all(f))
+		return false;
+	if (f->n >= sizeof(none) - 1 && memcmp(f->bytes, none, sizeof(none) - 1) == 0)
+		return true;
+	if (!find_body(f, &body))
+		return false;
+	route_restore_sessions(f->s->agent->route, &body, &e);
+	f->refused = e.text[0] != '\0';
+	return f->refused ? fetch_fail(f, e.text) : true;
 }
 
 /* ---- again and again ---- */
 
-static void log_failed(struct sibling_reader *s, const char *from, const char *why)
+static void log_failed(struct fetch *f, const char *from)
 {
+	struct sibling_reader *s = f->s;
 	struct log_line ln;
 
-	if (s->told == SIBLING_TOLD_BAD ||
+	if (__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE) || s->told == SIBLING_TOLD_BAD ||
 	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_SHARE, "no snapshot from a sibling"))
 		return;
 	s->told = SIBLING_TOLD_BAD;
 	log_text(&ln, "address", from);
-	log_text(&ln, "error", why);
+	log_text(&ln, "error", f->why);
 	log_text(&ln, "effect", "this agent knows only what it saw itself, if it has to take over");
-	log_text(&ln, "remedy",
-		"the sibling needs share.serve_snapshot, the same key file, and this address in metrics.listen");
+	log_text(&ln, "remedy", f->refused ? REMEDY_REFUSED : REMEDY_REACH);
 	log_end(&ln);
 }
 
@@ -188,23 +215,54 @@ static void log_loaded(struct sibling_reader *s, const char *from, const struct 
 	log_end(&ln);
 }
 
+static void log_without(struct fetch *f, const char *from)
+{
+	struct sibling_reader *s = f->s;
+	struct log_line ln;
+
+	if (__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE) || s->told_sessions ||
+	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_SHARE, "no sessions from a sibling"))
+		return;
+	s->told_sessions = true;
+	log_text(&ln, "address", from);
+	log_text(&ln, "error", f->why);
+	log_text(&ln, "effect", "this agent does not know the sessions, if it has to take over");
+	log_text(&ln, "remedy", REMEDY_REFUSED);
+	log_end(&ln);
+}
+
+static bool fetch_from(struct sibling_reader *s, unsigned i)
+{
+	struct snapshot_stats st = { 0 };
+	struct fetch f;
+	bool good;
+
+	fetch_begin(&f, s, s->bytes_most);
+	if ((good = fetch_index(&f, &s->addr[i], &st))) {
+		__atomic_fetch_add(&s->loaded, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->bytes, st.bytes, __ATOMIC_RELAXED);
+		log_loaded(s, s->text[i], &st);
+	} else {
+		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
+		log_failed(&f, s->text[i]);
+	}
+	fetch_end(&f);
+	if (!good || s->sessions_most == 0)
+		return good;
+	fetch_begin(&f, s, s->sessions_most);
+	if (!fetch_sessions(&f, &s->addr[i]))
+		log_without(&f, s->text[i]);
+	fetch_end(&f);
+	return true;
+}
+
 /* The first sibling that answers is enough, because they all saw the same. */
 static void fetch_once(struct sibling_reader *s)
 {
-	struct snapshot_stats st = { 0 };
-	char why[128] = "";
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < s->n; i++) {
-		if (fetch_from(s, &s->addr[i], &st, why)) {
-			__atomic_fetch_add(&s->loaded, 1, __ATOMIC_RELAXED);
-			__atomic_store_n(&s->bytes, st.bytes, __ATOMIC_RELAXED);
-			log_loaded(s, s->text[i], &st);
-			return;
-		}
-		__atomic_fetch_add(&s->failed, 1, __ATOMIC_RELAXED);
-		if (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE))
-			log_failed(s, s->text[i], why);
-	}
+	while (i < s->n && !fetch_from(s, i))
+		i++;
 }
 
 static void *sibling_main(void *arg)
@@ -238,6 +296,7 @@ int sibling_open(struct sibling_reader *s, struct agent *a, const struct loop_op
 	s->ready = so->ready;
 	s->warm_timeout_ms = so->warm_timeout_ms;
 	s->bytes_most = snapshot_load_bytes(ro->index.max_bytes);
+	s->sessions_most = ro->sessions_max_bytes > 0 ? route_sessions_bytes_most(ro) + HEAD_MAX : 0;
 	for (unsigned i = 0; i < LISTEN_MAX && so->snapshot_from[i][0] != '\0'; i++) {
 		if (addr_parse(so->snapshot_from[i], &s->addr[i], e) != 0)
 			return -1;

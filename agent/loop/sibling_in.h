@@ -4,6 +4,7 @@
  *
  *      GET /snapshot?proof=HASH   ---->               only with share.serve_snapshot, and only to
  *                                 <----  snapshot     who has the same key
+ *      GET /snapshot/sessions     ---->               not known to older agents, which have none
  *
  * It is repeated, and loaded into the index in use: what is known already changes nothing. Open
  * requests are not in it. */
@@ -22,10 +23,11 @@ struct sibling_reader {
 	char text[LISTEN_MAX][ADDR_MAX];
 	unsigned n;			/* 0: none is asked */
 	uint64_t proof;			/* a hash that only who has the key can make */
-	uint64_t bytes_most;
+	uint64_t bytes_most, sessions_most;
 	msec every_ms, warm_timeout_ms, started;
 	enum share_ready ready;
 	bool serves;			/* share.serve_snapshot */
+	bool told_sessions;
 	enum { SIBLING_TOLD_NOTHING, SIBLING_TOLD_GOOD, SIBLING_TOLD_BAD } told;
 	pthread_t thread;
 	struct thread_sleep sleep;

@@ -158,11 +158,16 @@ static int restore(struct snapfile *s, const uint8_t *p, size_t n, struct snapsh
 	struct route_saved saved = {
 		.bytes = p, .n = tree > 0 ? tree : n, .now = clock_msec(), .wall_ms = clock_wall_ms(),
 	};
+	struct err part = { 0 };
 
 	if (route_restore(s->route, &saved, st, e) != 0)
 		return -1;
 	tree = saved.n + restore_positions(s, p + saved.n, n - saved.n);
-	tree += route_restore_sessions(s->route, p + tree, n - tree, saved.now, saved.wall_ms);
+	saved.bytes = p + tree;
+	saved.n = n - tree;
+	tree += route_restore_sessions(s->route, &saved, &part);
+	if (part.text[0] != '\0')
+		log_failure(s, "sessions in the snapshot are not loaded", part.text);
 	if (tree < n && route_restore_events(s->route, p + tree, n - tree, saved.now, e) != 0)
 		log_failure(s, "the blocks that engines reported are not in the snapshot", e->text);
 	return 0;

@@ -1,4 +1,5 @@
-/* The page /snapshot: the index as bytes, written in steps as the peer reads it. */
+/* The page /snapshot: the index as bytes, written in steps as the peer reads it; and the page
+ * /snapshot/sessions, which is written at once. An older sibling does not ask for the latter. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #define STEP_BYTES	(256u << 10)	/* about as many are sent before the next step */
 
 struct snapshot_page {
+	struct route *sessions;		/* whose sessions it has; NULL: it has the index */
 	struct snapshot_writer *w;
 	struct buf *out;
 	bool whole;
@@ -38,7 +40,7 @@ static bool is_proof(struct span query, uint64_t proof)
 }
 
 int snapshot_page_begin(struct snapshot_page **page, const struct sibling_reader *s,
-    struct route *r, struct span query, msec now, struct buf *out)
+    struct route *r, bool sessions, struct span query, msec now, struct buf *out)
 {
 	struct snapshot_page *p;
 
@@ -49,7 +51,8 @@ int snapshot_page_begin(struct snapshot_page **page, const struct sibling_reader
 	if ((p = mem_alloc(sizeof(*p))) == NULL)
 		return 503;
 	p->out = out;
-	if ((p->w = route_snapshot(r, now, clock_wall_ms(), put_bytes, p)) == NULL) {
+	p->sessions = sessions ? r : NULL;
+	if (!sessions && (p->w = route_snapshot(r, now, clock_wall_ms(), put_bytes, p)) == NULL) {
 		mem_free(p);
 		return 503;
 	}
@@ -62,6 +65,11 @@ int snapshot_page_step(struct snapshot_page *p)
 	int rc = 0;
 
 	buf_start(p->out, 0);
+	if (p->sessions != NULL && !p->whole) {
+		p->whole = true;
+		if (route_save_sessions(p->sessions, clock_msec(), clock_wall_ms(), put_bytes, p) != 0)
+			return -1;
+	}
 	while (!p->whole && p->out->n < STEP_BYTES) {
 		if ((rc = snapshot_write(p->w, STEP_NODES)) < 0)
 			return -1;

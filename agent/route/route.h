@@ -273,11 +273,25 @@ struct route_saved {
  * clock at <now>. Returns what <put> returned; without memory nothing is written. */
 int route_save_sessions(
     struct route *r, msec now, int64_t wall_ms, snapshot_put *put, void *arg);
-/* Add those at the start of <p>. Returns the bytes that they take; 0: there are none. What is
- * damaged, or of another key, changes nothing. */
-size_t route_restore_sessions(
-    struct route *r, const uint8_t *p, size_t n, msec now, int64_t wall_ms);
+/* Add those at the start of from->bytes; of a known session the one with the later turn is kept.
+ * Returns the bytes that they take; 0: there are none. What is damaged, or of another key or
+ * format, changes nothing and sets <e>. */
+size_t route_restore_sessions(struct route *r, const struct route_saved *from, struct err *e);
 uint64_t route_sessions_bytes_most(const struct route_opts *o);
+
+/* Return the bytes that those at <p> take, as their first SESSIONS_START bytes say; 0: none begin
+ * so. */
+#define SESSIONS_START	56u
+uint64_t route_sessions_length(const uint8_t *p, size_t n);
+
+/* The same in steps of about 0.1 ms; requests may come in between. from->bytes is borrowed
+ * until route_sessions_end(). Returns NULL, with <e>, if they are refused. A step returns true if
+ * there is more. */
+struct sessions_restoring;
+struct sessions_restoring *route_sessions_begin(
+    struct route *r, const struct route_saved *from, struct err *e);
+bool route_sessions_step(struct sessions_restoring *v);
+void route_sessions_end(struct sessions_restoring *v);	/* at any time; <v> may be NULL */
 
 /* Load a snapshot beside what is known. Returns -1, sets <e> and changes nothing if that fails. */
 int route_restore(struct route *r, const struct route_saved *from, struct snapshot_stats *s,

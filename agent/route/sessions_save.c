@@ -1,4 +1,4 @@
-/* sessions_save.c - sessions and stored responses as bytes, after the tree in a snapshot, and back.
+/* sessions_save.c - sessions and stored responses as bytes, beside the tree of a snapshot.
  *
  *   head       magic[8]  u32 version, bytes of the list  u64 key id  u32 names, kinds, sessions,
  *              responses  u64 checksum of the list, wall clock in ms
@@ -11,26 +11,12 @@
  *              responses  u64 key  u16 number of a name                 numbers: little endian
  *
  * Names of sessions, tenants and responses are keyed hashes. Places in the index are not kept, so
- * the path of a turn before the restart is not let go. Sessions are read a few at a time under the
- * lock. Ages are before the save; the time between it and the restart, by the wall clock, is added.
- * All counts are checked against the length first: a list that is damaged is refused whole. */
+ * the path of a turn before the restart is not let go. Ages are before the save. Sessions are read
+ * a few at a time under the lock. */
 #include "agent/base/buf.h"
 #include "agent/base/mem.h"
 #include "agent/base/sections.h"
-#include "agent/route/job_in.h"
-
-#define MAGIC		"kvrsess\n"
-#define VERSION		1u
-#define HEAD_BYTES	56u
-#define KIND_BYTES	20u
-#define TAIL_BYTES	32u
-#define SESSION_BYTES	(28u + SESSION_TAILS * TAIL_BYTES)
-#define RESPONSE_BYTES	10u
-#define SLICE		64u		/* sessions or responses read at once */
-#define NO_NAME		0xffffu
-#define AGO_MOST_MS	((msec)7 * 24 * 3600 * 1000)
-
-enum { FLAG_DONE = 1, FLAG_CUT = 2 };
+#include "agent/route/sessions_save_in.h"
 
 static uint32_t ago_of(msec at, msec now)
 {
@@ -144,10 +130,10 @@ static void add_responses(struct route *r, struct saving *v)
 
 static int put_all(const struct route *r, const struct saving *v, snapshot_put *put, void *arg)
 {
-	uint8_t head[HEAD_BYTES];
+	uint8_t head[SESSIONS_HEAD_BYTES];
 
-	memcpy(head, MAGIC, 8);
-	put32(head + 8, VERSION);
+	memcpy(head, SESSIONS_MAGIC, 8);
+	put32(head + 8, SESSIONS_VERSION);
 	put32(head + 12, (uint32_t)v->list.n);
 	put64(head + 16, hash_key_id(&r->key));
 	put32(head + 24, v->names);
@@ -184,183 +170,6 @@ int route_save_sessions(
 /* A session takes fewer bytes in a file than in memory, and so does a response. */
 uint64_t route_sessions_bytes_most(const struct route_opts *o)
 {
-	return o->sessions_max_bytes + HEAD_BYTES + 64u * KIND_BYTES +
+	return o->sessions_max_bytes + SESSIONS_HEAD_BYTES + 64u * KIND_BYTES +
 	    SERVERS_MAX * (2u + POOL_NAME_MAX + 1 + SERVER_NAME_MAX);
-}
-
-/* ---- reading ---- */
-
-struct restoring {
-	struct route *r;
-	const uint8_t *p;
-	size_t left;
-	uint32_t names, kinds, sessions, responses;
-	server_id server[SERVERS_MAX];
-	msec now, then;		/* the time of the save, by this clock */
-};
-
-static const uint8_t *take_bytes(struct restoring *v, size_t n)
-{
-	const uint8_t *p = v->p;
-
-	if (n > v->left)
-		return NULL;
-	v->p += n;
-	v->left -= n;
-	return p;
-}
-
-/* Return the number here of the server in "pool NUL server"; SERVER_NONE: there is no room. */
-static server_id server_of(struct route *r, struct span name, msec now)
-{
-	const char *zero = name.n > 0 ? memchr(name.p, '\0', name.n) : NULL;
-	struct server *s = NULL;
-	struct pool *p;
-
-	if (zero == NULL || zero + 1 == name.p + name.n)
-		return SERVER_NONE;
-	if ((p = pool_met(r, span_of(name.p, (size_t)(zero - name.p)))) != NULL)
-		s = server_met(r, p, span_of(zero + 1, name.n - (size_t)(zero - name.p) - 1), SIZE_MAX);
-	if (s != NULL && s->seen == 0)
-		s->seen = now;
-	return s != NULL ? s->id : SERVER_NONE;
-}
-
-static bool read_names(struct restoring *v)
-{
-	for (uint32_t i = 0; i < v->names; i++) {
-		const uint8_t *head = take_bytes(v, 2), *p;
-		uint16_t n = head != NULL ? get16(head) : 0;
-
-		if (head == NULL || n == 0 || (p = take_bytes(v, n)) == NULL)
-			return false;
-		v->server[i] = server_of(v->r, span_of(p, n), v->now);
-	}
-	return true;
-}
-
-static server_id number(const struct restoring *v, uint16_t name)
-{
-	return name < v->names ? v->server[name] : SERVER_NONE;
-}
-
-static struct session_tail tail_of(const struct restoring *v, const uint8_t *p)
-{
-	struct session_tail l = {
-		.server = number(v, get16(p)), .done = get16(p + 2) & FLAG_DONE,
-		.cut = get16(p + 2) & FLAG_CUT, .tokens = get32(p + 4), .answer = get32(p + 8),
-		.at = v->then - get32(p + 12),
-	};
-
-	for (unsigned i = 0; i < 2; i++) {
-		l.depth[i] = get32(p + 16 + 8 * i);
-		l.check[i] = get32(p + 20 + 8 * i);
-	}
-	return l;
-}
-
-static void restore_session(struct restoring *v, const uint8_t *p)
-{
-	struct session_saved s = {
-		.key = get64(p), .turns = get32(p + 8), .gap_ms = get32(p + 12), .work_us = get32(p + 16),
-		.seen = v->then - get32(p + 20), .trust = p[24], .tenant = p[25], .kind = p[26],
-	};
-
-	for (unsigned k = 0; k < SESSION_TAILS; k++)
-		s.tail[k] = tail_of(v, p + 28 + k * TAIL_BYTES);
-	sessions_restore(v->r->sessions, &s, v->now);
-}
-
-static int older_first(const void *a, const void *b, void *list)
-{
-	const uint8_t *p = list;
-	uint32_t x = get32(p + *(const uint32_t *)a * (size_t)SESSION_BYTES + 20);
-	uint32_t y = get32(p + *(const uint32_t *)b * (size_t)SESSION_BYTES + 20);
-
-	return x > y ? -1 : x < y;
-}
-
-/* The oldest come first, so that they are evicted first. */
-static bool read_sessions(struct restoring *v)
-{
-	uint8_t *p = (uint8_t *)(uintptr_t)take_bytes(v, (size_t)v->sessions * SESSION_BYTES);
-	uint32_t *order;
-
-	if (p == NULL || (order = mem_calloc(v->sessions + (size_t)1, sizeof(*order))) == NULL)
-		return false;
-	for (uint32_t i = 0; i < v->sessions; i++)
-		order[i] = i;
-	qsort_r(order, v->sessions, sizeof(*order), older_first, p);
-	for (uint32_t i = 0; i < v->sessions; i++)
-		restore_session(v, p + order[i] * (size_t)SESSION_BYTES);
-	mem_free(order);
-	return true;
-}
-
-/* Tell if the list is as long as its counts say. */
-static bool is_whole(const struct restoring *v)
-{
-	struct restoring rest = *v;
-
-	for (uint32_t i = 0; i < v->names; i++) {
-		const uint8_t *head = take_bytes(&rest, 2);
-
-		if (head == NULL || get16(head) == 0 || take_bytes(&rest, get16(head)) == NULL)
-			return false;
-	}
-	return rest.left == (uint64_t)v->kinds * KIND_BYTES + (uint64_t)v->sessions * SESSION_BYTES +
-	    (uint64_t)v->responses * RESPONSE_BYTES;
-}
-
-static bool read_list(struct restoring *v)
-{
-	const uint8_t *p;
-
-	if (!read_names(v) || (p = take_bytes(v, (size_t)v->kinds * KIND_BYTES)) == NULL)
-		return false;
-	for (uint32_t i = 0; i < v->kinds; i++, p += KIND_BYTES) {
-		const struct session_learned k = { get64(p), get32(p + 8), get32(p + 12), get32(p + 16) };
-
-		sessions_learned_before(v->r->sessions, &k);
-	}
-	if (!read_sessions(v) || (p = take_bytes(v, (size_t)v->responses * RESPONSE_BYTES)) == NULL)
-		return false;
-	for (uint32_t i = 0; i < v->responses; i++, p += RESPONSE_BYTES)
-		responses_put(v->r->responses, get64(p), number(v, get16(p + 8)));
-	return true;
-}
-
-/* Return the time since the wall clock was <saved>; 0: it was set back. */
-static msec time_since(int64_t saved, int64_t wall_ms)
-{
-	if (saved < 0 || wall_ms <= saved)
-		return 0;
-	return wall_ms - saved < AGO_MOST_MS ? wall_ms - saved : AGO_MOST_MS;
-}
-
-size_t route_restore_sessions(
-    struct route *r, const uint8_t *p, size_t n, msec now, int64_t wall_ms)
-{
-	struct restoring *v;
-	size_t list;
-
-	if (n < HEAD_BYTES || memcmp(p, MAGIC, 8) != 0 || (list = get32(p + 12)) > n - HEAD_BYTES)
-		return 0;
-	if (get32(p + 8) != VERSION || get64(p + 16) != hash_key_id(&r->key) ||
-	    get64(p + 40) != checksum(p + HEAD_BYTES, list) || get32(p + 24) > SERVERS_MAX ||
-	    r->sessions == NULL || (v = mem_alloc(sizeof(*v))) == NULL)
-		return HEAD_BYTES + list;
-	*v = (struct restoring){
-		.r = r, .p = p + HEAD_BYTES, .left = list, .names = get32(p + 24), .kinds = get32(p + 28),
-		.sessions = get32(p + 32), .responses = get32(p + 36), .now = now,
-		.then = now - time_since((int64_t)get64(p + 48), wall_ms),
-	};
-	pthread_rwlock_rdlock(&r->opts_lock);
-	pthread_mutex_lock(&r->lock);
-	if (is_whole(v))
-		read_list(v);
-	pthread_mutex_unlock(&r->lock);
-	pthread_rwlock_unlock(&r->opts_lock);
-	mem_free(v);
-	return HEAD_BYTES + list;
 }

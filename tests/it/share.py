@@ -772,6 +772,96 @@ def strangers():
             assert "the same file key_file" in m.log()
 
 
+def other_version(a, what, number=1):
+    """What an agent of another version writes under the key of <a>."""
+    return subprocess.run([os.path.join(BUILD, "tests/tools/share_batch"), a.key, what, str(number)],
+                          check=True, stdout=subprocess.PIPE).stdout
+
+
+def said_once(m, text, *more):
+    wait_for("a line: " + text, SECONDS, lambda: text in m.log())
+    lines = [s for s in m.log().splitlines() if text in s]
+    assert len(lines) == 1 and all(x in lines[0] for x in more), lines
+
+
+@case
+def entries_of_another_version():
+    """Batches of a later version, entries of a kind that does not exist and entries that lack a
+    field are skipped, counted, and said once; a field more is ignored. Routing and sharing go
+    on."""
+    with Store() as s, Scene(s, 2, alone=False) as (a, b):
+        ready(a, b)
+        where = {seed: ask(a, seed, 1).server for seed in range(5)}
+        for i in range(1, 4):
+            s.command("XADD", STREAM, "*", "b", other_version(a, "newer", i))
+        for i, what in enumerate(("kind", "short", "longer", "kind", "short")):
+            s.command("XADD", STREAM, "*", "b", other_version(a, what, i + 1))
+        for m in (a, b):
+            m.wait('batches_in_total{result="newer"}', 3)
+            m.wait('skipped_entries_total{reason="unknown"}', 2)
+            m.wait('skipped_entries_total{reason="bad"}', 2)
+            m.wait("siblings", 2)       # the one that wrote these, by what could be read
+            said_once(m, "batches of a later version", "update this agent to the version")
+            said_once(m, "entries of an unknown kind", "remedy=")
+            said_once(m, "entries that this agent cannot read", "the same version")
+        all_read_of(a, b)
+        for seed in where:
+            got = ask(b, seed, 2)
+            assert got.server == where[seed] and got.why == "cached", (got.server, got.why)
+        s.command("XADD", STREAM, "*", "b", other_version(a, "newer", 4))
+        for m in (a, b):
+            m.wait('batches_in_total{result="newer"}', 4)
+            said_once(m, "batches of a later version")
+            m.wait("differing_parts", 0)
+
+
+def all_read_of(a, b):
+    """Wait until <b> has what <a> has decided, beside a third agent."""
+    def ok():
+        va, vb = a.metrics(), b.metrics()
+        return all(vb['kvroute_share_entries_in_total{kind="%s"}' % k] >=
+                   va['kvroute_share_entries_out_total{kind="%s"}' % k] for k in ("placed", "fact"))
+    wait_for("all entries", SECONDS, ok)
+
+
+@case
+def snapshots_of_another_format():
+    """A snapshot whose description or bytes have another format is not read, and said; the agent
+    becomes warm, and an agent of this version writes another one."""
+    about = "kvroute:{kvroute:0}:snapshot"
+    with Store() as s, Scene(s, 2) as (a, b):
+        ready(a, b)
+        for description, text in (
+                ("2 abcd 1 256 0 1 0-0 and more", "the snapshot in the store has an unknown format"),
+                ("1 abcd 1 256 0 1 0-0", "its format is 99, this version reads format 2")):
+            b.end("agent")
+            s.command("HSET", about + ":000000000000abcd", "0", other_version(a, "chunk", 0xabcd))
+            s.command("SET", about, description)
+            b.start_agent()
+            b.wait("warm", 1)
+            wait_for("a word about it", SECONDS, lambda text=text: text in b.log())
+            b.wait('snapshots_total{result="loaded"}', lambda v: v >= 1)
+            wait_for("a readable one", SECONDS, lambda: s.command("GET", about)[:1] == b"1" and
+                     b" abcd " not in s.command("GET", about))
+
+
+@case
+def sessions_of_another_format():
+    """The index of the snapshot is loaded without them."""
+    with Store() as s, Scene(s, 2) as (a, b):
+        ready(a, b)
+        a.wait('snapshots_total{result="written"}', lambda v: v >= 1)
+        b.end("agent")
+        wait_for("the end of its lease", SECONDS, lambda: a.value("siblings") == 0)
+        gen = s.command("GET", "kvroute:{kvroute:0}:snapshot").split()[1].decode()
+        s.command("HSET", "kvroute:{kvroute:0}:snapshot:" + gen.rjust(16, "0"), "s0",
+                  other_version(a, "sessions", int(gen, 16)))
+        b.start_agent()
+        b.wait("warm", 1)
+        said_once(b, "the sessions of a snapshot in the store are not loaded", "their format is 99, this")
+        b.wait('snapshots_total{result="loaded"}', 1)
+
+
 @case
 def the_error_changes():
     """Also the next error is said, with its remedy: the store comes back with a password."""

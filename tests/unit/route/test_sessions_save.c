@@ -20,6 +20,21 @@ static int put_nothing(void *arg, const void *p, size_t n)
 	return n > 0 ? -1 : 0;
 }
 
+static bool theirs;
+static char why[ERR_TEXT_MAX];
+
+static size_t load(struct world *w, const void *p, size_t n, int64_t wall_ms)
+{
+	const struct route_saved from = {
+		.bytes = p, .n = n, .theirs = theirs, .now = w->now, .wall_ms = wall_ms,
+	};
+	struct err e = { 0 };
+	size_t used = route_restore_sessions(w->r, &from, &e);
+
+	memcpy(why, e.text, sizeof(why));
+	return used;
+}
+
 /* Send a turn of <session>, of which the first part is visible and <whole> bytes exist. */
 static void turn(struct world *w, const char *session, const char *load, int64_t whole)
 {
@@ -83,7 +98,7 @@ static void they_come_back(void **state)
 	world_start(&w);
 	for (unsigned i = 0; i < 4; i++)		/* another order of numbers; all hold what is visible */
 		turn(&w, "", each[i], 0);
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now, WALL), b.n);
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);
 	assert_int_equal(stats(&w).sessions.sessions, 6);
 	assert_int_equal(stats(&w).responses, 1);
 	assert_true(sessions_promise(w.r->sessions, server(&w, "s2").v.id) > 0);
@@ -97,7 +112,7 @@ static void they_come_back(void **state)
 	say(&w.body, "{\"model\":\"m\",\"input\":\"hi\",\"previous_response_id\":\"resp_1\"}");
 	send(&w, "p");
 	assert_span(w.a.server, "s3");
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, b.n, w.now, WALL), b.n);
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);
 	assert_int_equal(stats(&w).sessions.sessions, 6);		/* twice changes nothing */
 	world_end(&w);
 	buf_free(&b);
@@ -114,18 +129,18 @@ static void damaged(void **state)
 	assert_non_null(p);
 	world_start(&w);
 	for (size_t n = 0; n < b.n; n += n < 64 ? 1 : 37)
-		assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b.p, n, w.now, WALL), 0);
+		assert_int_equal(load(&w, b.p, n, WALL), 0);
 	for (size_t i = 0; i < b.n; i++) {
 		memcpy(p, b.p, b.n);
 		p[i] ^= (uint8_t)(1u << i % 8);
-		assert_true(route_restore_sessions(w.r, p, b.n, w.now, WALL) <= b.n);
+		assert_true(load(&w, p, b.n, WALL) <= b.n);
 	}
 	for (size_t i = 24; i < b.n; i++) {
 		memcpy(p, b.p, b.n);
 		p[i] ^= (uint8_t)(i % 3 ? 0xff : 1u << i % 8);
 		if (i < 40 || i >= 48)
 			put64(p + 40, checksum(p + HEAD, b.n - HEAD));
-		assert_true(route_restore_sessions(w.r, p, b.n, w.now, WALL) <= b.n);
+		assert_true(load(&w, p, b.n, WALL) <= b.n);
 	}
 	sessions_age(w.r->sessions, 10000, w.now + 100000);
 	free(p);
@@ -147,14 +162,14 @@ static void what_is_damaged_changes_nothing(void **state)
 			uint32_t n = get32(p + i);
 
 			put32(p + i, n + add);
-			assert_int_equal(route_restore_sessions(w.r, p, b.n, w.now, WALL), b.n);
+			assert_int_equal(load(&w, p, b.n, WALL), b.n);
 			assert_int_equal(stats(&w).sessions.sessions, 0);
 			assert_int_equal(stats(&w).responses, 0);
 			assert_false(server(&w, "s2").found);
 			put32(p + i, n);
 		}
 	}
-	assert_int_equal(route_restore_sessions(w.r, p, b.n, w.now, WALL), b.n);
+	assert_int_equal(load(&w, p, b.n, WALL), b.n);
 	assert_int_equal(stats(&w).sessions.sessions, 6);
 	buf_free(&b);
 	world_end(&w);
@@ -168,7 +183,7 @@ static msec last_turn(const struct buf *b, int64_t wall)
 	uint32_t from = 0;
 
 	world_start(&w);
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)b->p, b->n, w.now, wall), b->n);
+	assert_int_equal(load(&w, b->p, b->n, wall), b->n);
 	assert_int_equal(sessions_read(w.r->sessions, &from, &s, 1), 1);
 	assert_true(s.tail[0].at - s.seen < 60000);
 	world_end(&w);
@@ -197,7 +212,7 @@ static void without_any_nothing_is_written(void **state)
 	ask(&w, "a", "ab");
 	assert_int_equal(route_save_sessions(w.r, w.now, WALL, put, &b), 0);
 	assert_int_equal(b.n, 0);
-	assert_int_equal(route_restore_sessions(w.r, (const uint8_t *)"kvrread\n", 8, w.now, WALL), 0);
+	assert_int_equal(load(&w, "kvrread\n", 8, WALL), 0);
 	world_end(&w);
 }
 
