@@ -51,6 +51,7 @@ struct session_tail {
 	struct session_place place;
 	/* a mark of the visible part near its end, and one near its middle; depth 0: none */
 	uint32_t depth[2], check[2];
+	uint32_t hidden;	/* of the prompt, not seen, as they were counted in the server's cache */
 };
 
 /* One request of a session. */
@@ -88,6 +89,7 @@ struct session_view {
 	bool open;		/* another request of it is not over */
 	bool shrank;		/* compacted: the pages of tail[0] can be let go */
 	uint32_t turns;
+	msec seen;		/* its last turn */
 	uint32_t held[SESSION_TAILS];	/* tokens of this request that tail[] holds; 0: none */
 	uint32_t proven[SESSION_TAILS];	/* its pages that tail[] had too, by their marks */
 	struct session_tail tail[SESSION_TAILS];	/* the latest first */
@@ -119,9 +121,15 @@ void sessions_let_go(
 /* The request was served by <at>, with <answer> tokens, and its body had come. */
 struct session_end {
 	server_id at;		/* SERVER_NONE: it was not served */
-	uint32_t answer;
+	uint32_t answer, hidden;	/* as in struct session_tail */
 };
 void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *e, msec now);
+
+/* What the last turn, which <at> has served, left there became known only now. */
+void sessions_counted(
+    struct sessions *t, uint64_t key, server_id at, uint32_t hidden, msec now);
+/* The hidden tokens of the turn that ended then are not counted any more. */
+void sessions_uncounted(struct sessions *t, uint64_t key, msec end);
 
 /* All that <id> held is gone: its engine restarted, or it left. */
 void sessions_server_gone(struct sessions *t, server_id id);

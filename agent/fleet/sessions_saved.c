@@ -37,6 +37,7 @@ static void restore_tail(const struct sessions *t, struct session_tail *l)
 		l->life = t->life[l->server];
 	l->place = (struct session_place){ 0 };
 	l->let_go = 0;
+	l->hidden = 0;		/* nothing of it is counted */
 }
 
 /* Return the place for <s>: a new one, or that of the same session, if its last turn here is older

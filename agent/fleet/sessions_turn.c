@@ -121,6 +121,7 @@ void sessions_look(const struct sessions *t, const struct session_turn *u, struc
 	v->known = true;
 	v->open = s->n_open > 0;
 	v->turns = s->turns;
+	v->seen = s->seen;
 	memcpy(v->tail, s->tail, sizeof(v->tail));
 	if (!s->tail[0].done && s->served.server != SERVER_NONE)
 		v->tail[0] = s->served;
@@ -335,5 +336,35 @@ void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *
 	l->done = true;
 	l->at = now;
 	l->answer = e->answer;
+	l->hidden = e->hidden;
 	session_promise(t, s, now);
+}
+
+void sessions_counted(
+    struct sessions *t, uint64_t key, server_id at, uint32_t hidden, msec now)
+{
+	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
+	struct session_tail *l = i != 0 ? &t->e[i].tail[0] : NULL;
+
+	if (l == NULL || l->server != at || !l->done || t->e[i].n_open > 0)
+		return;
+	l->hidden = hidden;
+	l->at = now;
+}
+
+static void uncount(struct session_tail *l, msec end)
+{
+	if (l->at == end)
+		l->hidden = 0;
+}
+
+void sessions_uncounted(struct sessions *t, uint64_t key, msec end)
+{
+	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
+
+	if (i == 0)
+		return;
+	for (unsigned k = 0; k < SESSION_TAILS; k++)
+		uncount(&t->e[i].tail[k], end);
+	uncount(&t->e[i].served, end);
 }

@@ -68,7 +68,8 @@ struct job {
 	struct {
 		uint32_t pages;
 		msec since;
-		uint64_t hidden;
+		bool all_hidden;	/* its prompt's count anew, as many as there may be */
+		uint32_t hidden;	/* as they were counted */
 		msec hidden_since;
 	} taken_up;
 	uint64_t common_tokens;		/* of its prompt, also in other prompts in use: job_share() */

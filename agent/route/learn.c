@@ -101,6 +101,7 @@ static void answered_put(struct route *r, const struct ledger_entry *e, server_i
 		.part = open->part,
 		.ours = open->owner == NULL,
 		.failed = failed,
+		.session = open->session,
 		.prompt_tokens = e->prompt_tokens,
 		.hit_tokens = open->hit_tokens,
 		.lesson = open->lesson,
@@ -263,6 +264,7 @@ static void learn_answered(
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
 		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, f, out);
+		sessions_counted(r->sessions, a->session, a->at, out->hidden_tokens, now);
 		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
 	}
 	a->uid = 0;
@@ -448,6 +450,7 @@ static void learn_served(struct route *r, struct ledger_entry *e, struct server 
 
 	learn_headers(e, to, f, now);
 	note_output(to, e->prompt_tokens, l, f, out);
+	open_of(e)->hidden = out->hidden_tokens;
 	remember_end(r, to, l, f, out, now);
 }
 

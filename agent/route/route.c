@@ -111,7 +111,7 @@ static void ledger_room(struct route *r, struct job *j, struct settling *st)
 static uint32_t hidden_tokens(const struct job *j, uint64_t cached, uint32_t depth)
 {
 	uint64_t seen = (uint64_t)depth * j->rq.page_tokens;
-	uint64_t known = j->taken_up.hidden == 0 && cached > seen ? cached - seen : 0;
+	uint64_t known = !j->taken_up.all_hidden && cached > seen ? cached - seen : 0;
 	uint64_t hidden = j->rq.unseen_tokens > known ? j->rq.unseen_tokens - known : 0;
 
 	if (j->turn.key == 0 || (j->view.known && !j->view.trusted))

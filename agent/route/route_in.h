@@ -54,6 +54,7 @@ struct open_request {
 	struct pool *decoded_in;
 	uint64_t session;	/* key of struct session_turn; 0: none */
 	uint32_t answer;	/* tokens; 0: unknown so far */
+	uint32_t hidden;	/* tokens of session_tail.hidden */
 };
 
 /* Return the room of so many tokens in a cache, limited. */
@@ -76,6 +77,7 @@ struct answered {
 	uint32_t part;		/* as of its entry */
 	bool ours;		/* this agent decided */
 	bool failed;		/* already counted as a failure */
+	uint64_t session;	/* as of its entry */
 	uint64_t prompt_tokens, hit_tokens;
 	struct lesson lesson;
 };
@@ -214,7 +216,7 @@ static inline uint64_t entry_close(
 	if (open_of(e)->session != 0) {
 		const struct session_end end = {
 			.at = confirm && e->server != e->server->pool->nowhere ? e->server->id : SERVER_NONE,
-			.answer = open_of(e)->answer,
+			.answer = open_of(e)->answer, .hidden = open_of(e)->hidden,
 		};
 
 		sessions_ended(r->sessions, open_of(e)->session, &end, now);

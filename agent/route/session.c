@@ -157,14 +157,11 @@ void job_session_sent(struct route *r, struct job *j, const struct server *s)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
 	unsigned k = let_go_tail(r, j, s, depth), hidden = held_tail(r, j, s);
-	enum capacity_source by;
-	uint64_t most = server_capacity(s, &by) / 2;	/* that a guess has added: learn.c */
 
 	/* a later slice may be sent elsewhere; of a turn that was seen whole nothing is hidden */
 	if (hidden < SESSION_TAILS && j->view.tail[hidden].cut && !j->rq.more) {
-		j->taken_up.hidden = job_unseen_held(r, j, s);
-		if (most > 0 && j->taken_up.hidden > most)
-			j->taken_up.hidden = most;
+		j->taken_up.all_hidden = true;
+		j->taken_up.hidden = j->view.tail[hidden].hidden;
 		j->taken_up.hidden_since = j->view.tail[hidden].at;
 	}
 	if (k == SESSION_TAILS)
@@ -200,9 +197,13 @@ void job_session_placed(struct route *r, struct job *j, struct index_place end)
 	if (j->taken_up.pages > 0)
 		index_take_output(r->index, j->to, j->taken_up.pages * j->rq.space.page_room,
 		    j->taken_up.since);
-	if (j->taken_up.hidden > 0)
+	if (j->taken_up.hidden > 0) {
 		index_take_output(r->index, j->to, room_of_tokens(j->taken_up.hidden),
 		    j->taken_up.hidden_since);
+		pthread_mutex_lock(&r->lock);
+		sessions_uncounted(r->sessions, j->turn.key, j->taken_up.hidden_since);
+		pthread_mutex_unlock(&r->lock);
+	}
 	session_placed(r, j->turn.key, j->to, end, &j->view,
 	    j->view.shrank ? index_match_depth(&j->scratch->match, before) : 0, j->rq.now);
 }

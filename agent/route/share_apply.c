@@ -10,6 +10,7 @@
  *   closed a moment ago              a PLACED is ignored; a fact if its end was learned (seen)
  *   unknown                          a fact waits for its PLACED (early) */
 #include "agent/base/num.h"
+#include "agent/feed/response_id.h"
 #include "agent/base/mem.h"
 #include "agent/route/share_sync_in.h"
 
@@ -107,6 +108,7 @@ static void note_lesson(struct lesson *l, const struct share_placed *p)
 	l->whole = p->whole;
 	l->generates = p->generates;
 	l->hidden = p->session.hidden;
+	l->tenant = p->stores;
 	l->end = (struct grown_end){
 		.key = p->end.key, .tokens = p->end.tokens, .tail = p->end.tail, .n_tail = p->end.n_tail,
 	};
@@ -144,23 +146,51 @@ static void turn_of(struct route *r, const struct share_placed *p, struct sessio
 	*u = (struct session_turn){
 		.key = p->session.key, .tenant = p->session.tenant, .kind = p->session.kind,
 		.tokens = at_most(p->session.tokens, TOKENS_MOST), .cut = p->session.cut,
-		.n = m->n, .depth = m->depth, .mark = m->key,
+		.rough = p->session.rough, .n = m->n, .depth = m->depth, .mark = m->key,
 	};
 }
 
-/* Note the turn of its session, as ledger_enter() does for one of this agent. */
+/* Return the turn before, if hidden tokens of it are counted at <to>. They are taken back, and count
+ * with those that the PLACED has beyond them when this turn ends; NULL: there are none. */
+static const struct session_tail *counted_tail(const struct session_view *v, server_id to)
+{
+	for (unsigned k = 0; v->trusted && k < SESSION_TAILS; k++)
+		if (v->tail[k].server == to && v->held[k] > 0 && v->tail[k].hidden > 0)
+			return &v->tail[k];
+	return NULL;
+}
+
+static void take_hidden_back(
+    struct route *r, uint64_t session, server_id at, const struct session_tail *l)
+{
+	index_take_output(r->index, at, room_of_tokens(l->hidden), l->at);
+	pthread_mutex_lock(&r->lock);
+	sessions_uncounted(r->sessions, session, l->at);
+	pthread_mutex_unlock(&r->lock);
+}
+
+#define OLD_MS	1000	/* an entry may have been read before; also how much clocks may differ */
+
+/* Note the turn of its session, as ledger_enter() does for one of this agent. An old entry may be of
+ * a turn that is known from a snapshot. */
 static void note_session(struct route *r, struct open_request *o, const struct server *s,
     const struct share_placed *p, double work_s, struct session_view *v, msec now)
 {
+	msec age = r->sharing->age_ms;
+	const struct session_tail *l;
 	struct session_turn u;
+	bool again;
 
 	if (p->session.key == 0 || r->sessions == NULL)
 		return;
 	turn_of(r, p, &u);
 	o->session = u.key;
 	sessions_look(r->sessions, &u, v);
+	if ((l = counted_tail(v, s->id)) != NULL)
+		o->lesson.hidden += at_most(l->hidden, UINT32_MAX - o->lesson.hidden);
+	again = p->session.again || (v->known && age > OLD_MS && v->seen > now - age - OLD_MS);
 	sessions_sent(
-	    r->sessions, &u, s->id, p->session.again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
+	    r->sessions, &u, s->id, again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
 }
 
 /* Open an entry at <s>. Returns NULL if there is no memory. */
@@ -222,6 +252,7 @@ static void commit_placed(struct route *r, const struct share_placed *p, const s
     server_id to, const struct ledger_pending *pending, const struct session_view *v, msec now)
 {
 	uint32_t grown = (uint32_t)at_most(p->grown, w->n);
+	const struct session_tail *l;
 	struct index_place end;
 	index_claim claim;
 
@@ -230,6 +261,8 @@ static void commit_placed(struct route *r, const struct share_placed *p, const s
 		    now - (msec)at_most((uint64_t)(p->grown_ago_ms > 0 ? p->grown_ago_ms : 0), TOKENS_MOST));
 	claim = share_commit(r, w, &p->anchor, to, p->priority, now, &end);
 	attach_claim(r, p->uid, pending, claim, to, p->at.server.n == 0, now);
+	if (p->session.key != 0 && (l = counted_tail(v, to)) != NULL)
+		take_hidden_back(r, p->session.key, to, l);
 	if (p->session.key != 0)	/* the marks say how much both prompts have in common, at least */
 		session_placed(r, p->session.key, to, end, v, v->proven[0], now);
 	share_enter_pages(r, w, end);
@@ -258,20 +291,22 @@ static void learn_theirs(struct route *r, uint64_t uid, const struct fact *f, ms
 	learn_settle(r, &out, now);
 }
 
-/* Learn the fact that came before its request. Nothing was learned of its answer then. */
-static void learn_early(struct route *r, uint64_t uid, msec now)
+/* Learn the fact that came before its request <p>. Nothing was learned of its answer then. */
+static void learn_early(struct route *r, const struct share_placed *p, msec now)
 {
 	const struct early *early;
 	struct early copy;
 
 	pthread_mutex_lock(&r->lock);
-	if ((early = early_take(r->sharing, uid, now)) != NULL) {
+	if ((early = early_take(r->sharing, p->uid, now)) != NULL) {
 		copy = *early;
 		copy.fact.server.p = copy.server;
+		if (copy.fact.stored == 0 && p->stores != 0)
+			copy.fact.stored = response_key(r, p->stores, copy.response);
 	}
 	pthread_mutex_unlock(&r->lock);
 	if (early != NULL)
-		learn_theirs(r, uid, &copy.fact, now);
+		learn_theirs(r, p->uid, &copy.fact, now);
 }
 
 static void apply_placed(
@@ -302,7 +337,7 @@ static void apply_placed(
 		commit_placed(r, p, &w, to, &pending, &v, now);
 	pthread_rwlock_unlock(&r->opts_lock);
 	if (early)
-		learn_early(r, p->uid, now);
+		learn_early(r, p, now);
 }
 
 /* ---- facts ---------------------------------------------------------------------------------- */
@@ -326,7 +361,8 @@ bool share_unopened(
 		return true;
 	}
 	if (was == SEEN_NOT) {
-		early_put(sh, uid, f, now);
+		early_put(
+		    sh, uid, f, prompt_response_hash(&r->key, response_id_checked(f->response)), now);
 		count_add_any(&sh->n.early, 1);
 		if (out->theirs)		/* its PLACED may be lost */
 			sync_wanted(sh, RESYNC_SOON);
@@ -395,6 +431,7 @@ void route_share_apply(struct route *r, share_agent from, const struct share_ent
 	if (sh == NULL || from == sh->to.self || e->kind >= SHARE_KINDS)
 		return;
 	count_add_any(&sh->n.applied[e->kind], 1);
+	sh->age_ms = e->age_ms;
 	switch (e->kind) {
 	case SHARE_PLACED:
 		apply_placed(r, from, &e->u.placed, now);

@@ -59,6 +59,7 @@ struct seen_place {
 struct early {
 	uint64_t uid;		/* 0: free */
 	msec at;
+	uint64_t response;	/* hash of the id that it names; 0: none */
 	struct fact fact;	/* its only span is <server> */
 	char server[SERVER_NAME_MAX + 1];
 };
@@ -67,7 +68,8 @@ struct early {
 void seen_prefetch(const struct sharing *sh, uint64_t uid);
 void seen_put(struct sharing *sh, uint64_t uid, enum share_seen state);
 enum share_seen seen_find(const struct sharing *sh, uint64_t uid);
-void early_put(struct sharing *sh, uint64_t uid, const struct fact *f, msec now);
+void early_put(
+    struct sharing *sh, uint64_t uid, const struct fact *f, uint64_t response, msec now);
 bool early_has(const struct sharing *sh, uint64_t uid);
 /* Return the fact of <uid>, which is forgotten by the next early_put(); NULL if there is none. */
 const struct early *early_take(struct sharing *sh, uint64_t uid, msec now);
@@ -95,6 +97,7 @@ struct sharing {
 	struct seen_place seen[SEEN_PLACES];
 	struct early early[EARLY_PLACES];
 	/* of the thread that applies */
+	msec age_ms;			/* of the entry */
 	uint32_t max_pages;
 	page_key *pages;		/* [max_pages] */
 	uint64_t *chain;		/* [max_pages / ANCHOR_EVERY] */

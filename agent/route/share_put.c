@@ -60,7 +60,7 @@ static uint32_t hidden_more(const struct job *j)
 {
 	uint32_t hidden = j->sent.lesson.hidden;
 
-	return hidden > j->taken_up.hidden ? hidden - (uint32_t)j->taken_up.hidden : 0;
+	return hidden > j->taken_up.hidden ? hidden - j->taken_up.hidden : 0;
 }
 
 void share_placed(struct route *r, const struct job *j, struct index_place end)
@@ -106,8 +106,9 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		.session = {
 			.key = j->turn.key, .tenant = j->turn.tenant, .kind = j->turn.kind,
 			.tokens = j->turn.tokens, .hidden = hidden_more(j), .cut = j->turn.cut,
-			.again = j->previous != SERVER_NONE,
+			.again = j->previous != SERVER_NONE, .rough = j->turn.rough,
 		},
+		.stores = j->sent.lesson.tenant,
 	};
 	if (chain != NULL)
 		anchors_prefetch(sh->anchors, chain + anchor.depth / ANCHOR_EVERY,

@@ -42,14 +42,17 @@ enum share_seen seen_find(const struct sharing *sh, uint64_t uid)
 }
 
 /* An end says more than a first byte. */
-void early_put(struct sharing *sh, uint64_t uid, const struct fact *f, msec now)
+void early_put(
+    struct sharing *sh, uint64_t uid, const struct fact *f, uint64_t response, msec now)
 {
 	struct early *e = &sh->early[uid % EARLY_PLACES];
 	size_t n = f->server.n <= SERVER_NAME_MAX ? f->server.n : 0;
 
 	if (e->uid == uid && e->fact.kind == FACT_DONE && f->kind == FACT_FIRST)
 		return;
-	*e = (struct early){ .uid = uid, .at = now, .fact = *f };
+	if (e->uid == uid && response == 0)
+		response = e->response;
+	*e = (struct early){ .uid = uid, .at = now, .response = response, .fact = *f };
 	if (n > 0)
 		memcpy(e->server, f->server.p, n);
 	e->fact.type = fact_streams(f) ? SPAN("text/event-stream") : (struct span){ 0 };

@@ -260,17 +260,22 @@ static void end_fields(struct share_fields *f, struct share_end *e)
 	field_number16(f, &e->n_tail);
 }
 
-/* Older agents do not write it. */
+/* Older agents write none of it, or nothing after the flags. An agent that reads a session reads all
+ * of it, so without one an empty one comes before what follows. */
 static void session_fields(struct share_fields *f, struct share_placed *p)
 {
-	if (f->in == NULL ? p->session.key == 0 : f->left == 0)
+	if (f->in == NULL ? p->session.key == 0 && p->stores == 0 : f->left == 0)
 		return;
 	field_hash(f, &p->session.key);
 	field_hash(f, &p->session.tenant);
 	field_hash(f, &p->session.kind);
 	field_number(f, &p->session.tokens, SHARE_TOKENS_MAX);
 	field_number32(f, &p->session.hidden, UINT32_MAX);
-	FLAGS(f, 2, &p->session.cut, &p->session.again);
+	FLAGS(f, 3, &p->session.cut, &p->session.again, &p->session.rough);
+	if (p->session.key == 0)
+		memset(&p->session, 0, sizeof(p->session));
+	if (f->in == NULL ? p->stores != 0 : f->left >= 8)
+		field_hash(f, &p->stores);
 }
 
 static void placed_fields(struct share_fields *f, struct share_placed *p)

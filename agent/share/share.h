@@ -126,8 +126,10 @@ struct share_placed {
 	struct {
 		uint64_t key, tenant, kind, tokens;
 		uint32_t hidden;
-		bool cut, again;	/* not all was seen; it is decided anew */
+		/* not all was seen; it is decided anew; <tokens> may be far too few */
+		bool cut, again, rough;
 	} session;
+	uint64_t stores;		/* hash of its tenant, if its engine may store the answer; 0: no */
 };
 
 struct share_fact {

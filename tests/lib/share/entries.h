@@ -131,6 +131,7 @@ static inline void entry_placed(struct rng *rng, struct share_placed *p, uint32_
 	if (rng_below(rng, 2))
 		p->end = (struct share_end){ rng_next(rng), entry_number(rng, SHARE_TOKENS_MAX),
 			(uint32_t)rng_next(rng), (uint16_t)rng_next(rng) };
+	p->stores = rng_below(rng, 2) ? rng_next(rng) : 0;
 	if (rng_below(rng, 2) == 0)
 		return;
 	p->session.key = rng_next(rng) | 1;
@@ -140,6 +141,7 @@ static inline void entry_placed(struct rng *rng, struct share_placed *p, uint32_
 	p->session.hidden = (uint32_t)entry_number(rng, UINT32_MAX);
 	p->session.cut = rng_below(rng, 2);
 	p->session.again = rng_below(rng, 2);
+	p->session.rough = rng_below(rng, 2);
 }
 
 static inline void entry_lists(struct rng *rng)
@@ -257,7 +259,7 @@ static inline bool same_placed(const struct share_placed *a, const struct share_
 	    SAME(streams) && SAME(whole) && SAME(generates) && SAME(end.key) && SAME(end.tokens) &&
 	    SAME(end.tail) && SAME(end.n_tail) && SAME(session.key) && SAME(session.tenant) &&
 	    SAME(session.kind) && SAME(session.tokens) && SAME(session.hidden) && SAME(session.cut) &&
-	    SAME(session.again);
+	    SAME(session.again) && SAME(session.rough) && SAME(stores);
 }
 
 /* Also the fields that do not travel: those of <a> are empty. */

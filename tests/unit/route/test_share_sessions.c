@@ -141,12 +141,144 @@ static void a_stored_response_is_known_to_all(void **state)
 	fleet_end(&f);
 }
 
+static void respond(struct world *w, const char *uid)
+{
+	w->q.path = SPAN("/v1/responses");
+	w->q.load = SPAN("lb1/1;s3=1,0,0,1");
+	w->body.n = 0;
+	say(&w->body, "{\"model\":\"m\",\"input\":\"hello\"}");
+	send(w, uid);
+	w->q.load = SPAN(IDLE4);
+}
+
+static void assert_followed(struct world *w, const char *uid)
+{
+	w->q.path = SPAN("/v1/responses");
+	w->body.n = 0;
+	say(&w->body, "{\"model\":\"m\",\"input\":\"hi\",\"previous_response_id\":\"resp_1\"}");
+	send(w, uid);
+	assert_span(w->a.server, "s3");
+	assert_int_equal(stats(w).responses_followed, 1);
+}
+
+static struct fact stored_line(const char *uid)
+{
+	struct fact t = served_fact(uid);
+
+	t.server = SPAN("s3");
+	t.response = SPAN("resp_1");
+	t.line = true;
+	return t;
+}
+
+/* The log line comes to B alone: after the PLACED, before it, or after a first byte. */
+static void a_line_teaches_an_agent_that_did_not_decide(void **state)
+{
+	(void)state;
+	for (unsigned how = 0; how < 3; how++) {
+		struct fact t = stored_line("r1");
+
+		fleet_new(&f, 2);
+		B->q.load = SPAN(IDLE4);
+		ask(B, "other", "x");
+		pass(&f, 10);
+		f.delay_least = f.delay_most = 10;
+		respond(A, "r1");
+		if (how != 1)
+			pass(&f, 20);
+		if (how == 2) {
+			struct fact first = t;
+
+			first.kind = FACT_FIRST;
+			first.line = false;
+			first.response = (struct span){ 0 };
+			route_learn(B->r, &first, f.now);
+		}
+		route_learn(B->r, &t, f.now);
+		pass(&f, 100);
+		assert_followed(B, "r2");
+		fleet_end(&f);
+	}
+}
+
+/* A guess that may be far too low is told as one: to siblings, too, it proves no summary. */
+static void a_rough_guess_is_told(void **state)
+{
+	(void)state;
+	fleet_new(&f, 2);
+	A->q.load = B->q.load = SPAN(S1);
+	for (unsigned i = 0; i < 3; i++)
+		cut_turn(A, "one", 200000 + 4000 * i);
+	for (unsigned i = 0; i < 2; i++)	/* the size of the body is not known */
+		cut_turn(A, "one", 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct sessions *t = f.a[i].w.r->sessions;
+		struct session_saved s;
+		uint32_t from = 0;
+		bool longer = false;
+
+		assert_int_equal(sessions_read(t, &from, &s, 1), 1);
+		for (unsigned k = 0; k < SESSION_TAILS; k++)
+			longer |= s.tail[k].server != SERVER_NONE && s.tail[k].tokens > 40000;
+		assert_true(longer);
+	}
+	fleet_end(&f);
+}
+
+static uint64_t output(struct world *w)
+{
+	return index_server_output(w->r->index, server(w, "s1").v.id);
+}
+
+/* Each agent counts the hidden part of a session once, whoever decides its turns; what the engine
+ * counted is taken back as it was counted. */
+static void all_count_hidden_tokens_once(void **state)
+{
+	struct fleet_world *w = &f;
+
+	(void)state;
+	for (unsigned with_count = 0; with_count < 2; with_count++) {
+		fleet_new(w, 2);
+		A->q.load = B->q.load = SPAN(S1);
+		for (unsigned turn = 0; turn < 6; turn++) {
+			struct world *at = turn % 3 ? A : B;
+			struct fact t;
+			char uid[16];
+
+			snprintf(uid, sizeof(uid), "h%u", turn);
+			t = served_fact(uid);
+			chat(&at->body, "\"model\":\"m\",", "abc", "");
+			at->q.session = SPAN("one");
+			at->q.visible = (int64_t)at->body.n - 40;
+			at->q.whole = 200000 + 4000 * turn;
+			send_body(at, uid, span_of(at->body.p, at->body.n - 40));
+			pass(w, 100);
+			t.server = SPAN("s1");
+			t.prompt_tokens = with_count ? 6000 : -1;
+			route_learn(at->r, &t, w->now);
+			pass(w, 1000);
+			for (unsigned i = 0; i < 2; i++) {
+				uint64_t tokens = output(&w->a[i].w) / ROOM_OF_TOKEN;
+
+				if (with_count)
+					assert_in_range(tokens, 4000, 6000);
+				else
+					assert_in_range(tokens, 40000, 60000);
+			}
+		}
+		fleet_end(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(turns_come_to_any_agent),
 		cmocka_unit_test(all_let_an_old_path_go),
 		cmocka_unit_test(a_stored_response_is_known_to_all),
+		cmocka_unit_test(a_line_teaches_an_agent_that_did_not_decide),
+		cmocka_unit_test(a_rough_guess_is_told),
+		cmocka_unit_test(all_count_hidden_tokens_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
