@@ -23,11 +23,12 @@
 #define SNAPSHOT_VERSION	2u
 #define SNAPSHOT_NAME_MAX	512u	/* bytes of a server's name */
 
-/* Values that must be the same at writing and at loading. */
+/* Values at writing; at loading the first three must be the same. */
 struct snapshot_of {
 	uint64_t key_id;			/* hash_key_id() */
 	uint32_t text_page, token_page;		/* bytes of a text page, ids of a token page */
 	uint64_t tenants;			/* identifies the meaning of tenant numbers; if it differs, all become 0 */
+	int64_t wall_ms;			/* the wall clock at <now>, need not be the same; 0: unknown */
 };
 
 struct snapshot_stats {
@@ -81,8 +82,8 @@ size_t snapshot_length(const uint8_t *bytes, size_t n);
 typedef int snapshot_server(void *arg, struct span name);
 
 /* Load <n> bytes into <ix>, beside what it holds; others may use it meanwhile. The last use of a
- * prefix that it does not hold is as long before <now> as it was before the start of the snapshot.
- * The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 12
+ * prefix that it does not hold is as long before <now> as it was before the start of the snapshot,
+ * and the time between the two, if both wall clocks are known and this one is later. The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 12
  * a record meanwhile. Returns -1, sets <e> and changes nothing if the snapshot is refused. */
 int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t *bytes, size_t n,
 		  snapshot_server *server, void *arg, msec now, struct snapshot_stats *s, struct err *e);

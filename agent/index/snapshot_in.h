@@ -1,7 +1,7 @@
 /* snapshot_in.h - the bytes of a snapshot, for its writer and its loader.
  *
- *   header    magic[8]  u32 version, text_page, token_page, 0  u64 key id, tenants
- *             u64 checksum of the 40 bytes
+ *   header    magic[8]  u32 version, text_page, token_page, wall clock in ticks (0: unknown; older
+ *             agents ignore it)  u64 key id, tenants, checksum of the 40 bytes
  *   section   as in sections.h
  *   names     u16 server, bytes  name      one after another
  *   space     u8 1, 0  u16 tenant  u32 0  u64 h[2]
@@ -27,6 +27,12 @@
 #define NODE_BYTES	16u
 #define OWNER_BYTES	12u
 #define ENTRY_MAX	(NODE_BYTES + EDGE_MAX * 8u + SERVERS_MAX * OWNER_BYTES)
+
+/* Return the wall clock in ticks, of which 2^32 take two years; 0: unknown. */
+static inline uint32_t wall_tick(int64_t wall_ms)
+{
+	return wall_ms > 0 ? tick_of(wall_ms) | (tick_of(wall_ms) == 0) : 0;
+}
 
 enum section_kind { SECTION_NAMES = 1, SECTION_TREE = 2, SECTION_END = 3 };
 enum entry_kind { ENTRY_SPACE = 1, ENTRY_NODE = 2 };

@@ -66,6 +66,14 @@ static void mark_above(struct snapshot_loader *l, uint32_t k)
 			l->inner[(up->first_owner + j) / 8] |= (uint8_t)(1u << (up->first_owner + j) % 8);
 }
 
+/* Return the ticks between writing and loading; 0: a clock is unknown, or was set back. */
+static uint32_t ticks_passed(const struct snapshot_loader *l)
+{
+	uint32_t saved = get32(l->p + 20), now = wall_tick(l->of.wall_ms), passed = now - saved;
+
+	return saved == 0 || now == 0 || passed > TICK_AGE_MAX ? 0 : passed;
+}
+
 static void list_ends(struct snapshot_loader *l, uint32_t k)
 {
 	const struct part *t = &l->parts[k];
@@ -77,7 +85,8 @@ static void list_ends(struct snapshot_loader *l, uint32_t k)
 		if (is_inner(l, t->first_owner + i) || l->ids[get16(o)] < 0)
 			continue;
 		age = get32(o + 4);
-		l->ends[l->n_ends++] = (struct end){ age < TICK_AGE_MAX ? age : TICK_AGE_MAX, k, (uint16_t)i };
+		age = age < TICK_AGE_MAX - l->passed ? age + l->passed : TICK_AGE_MAX;
+		l->ends[l->n_ends++] = (struct end){ age, k, (uint16_t)i };
 	}
 }
 
@@ -278,6 +287,7 @@ static int check_some(struct snapshot_loader *l, struct err *e)
 		return rc;
 	if (take_memory(l, e) != 0)
 		return -1;
+	l->passed = ticks_passed(l);
 	next_phase(l, 0);
 	return 0;
 }

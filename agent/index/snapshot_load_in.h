@@ -40,6 +40,7 @@ struct snapshot_loader {
 	uint32_t refused;		/* ends in a row that found no room */
 	page_key *keys;			/* of the path to one end */
 	uint32_t tick;
+	uint32_t passed;		/* ticks since the snapshot began */
 	struct snapshot_stats st;
 };
 

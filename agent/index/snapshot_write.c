@@ -92,6 +92,7 @@ static void write_header(struct snapshot_writer *w, const struct snapshot_of *of
 	put32(h + 8, SNAPSHOT_VERSION);
 	put32(h + 12, of->text_page);
 	put32(h + 16, of->token_page);
+	put32(h + 20, wall_tick(of->wall_ms));
 	put64(h + 24, of->key_id);
 	put64(h + 32, of->tenants);
 	w->total = checksum(h, HEADER_BYTES - 8);

@@ -13,8 +13,9 @@
 #include "agent/base/mem.h"
 #include "agent/route/share_sync_in.h"
 
-static void snapshot_of(struct route *r, struct snapshot_of *of)
+static void snapshot_of(struct route *r, int64_t wall_ms, struct snapshot_of *of)
 {
+	of->wall_ms = wall_ms;
 	pthread_rwlock_rdlock(&r->opts_lock);
 	of->key_id = hash_key_id(&r->key);
 	of->text_page = r->opts.prompt.text_page;
@@ -134,7 +135,7 @@ struct snapshot_writer *route_snapshot(
 	struct snapshot_of of;
 	struct snapshot_writer *w;
 
-	snapshot_of(r, &of);
+	snapshot_of(r, wall_ms, &of);
 	if ((w = snapshot_writer_new(r->index, &of, now, put, arg)) == NULL)
 		return NULL;
 	pthread_mutex_lock(&r->lock);
@@ -264,7 +265,7 @@ struct route_restoring *route_restore_begin(struct route *r, const struct route_
 
 	if (a == NULL)
 		return NULL;
-	snapshot_of(r, &of);
+	snapshot_of(r, from->wall_ms, &of);
 	*a = (struct route_restoring){
 		.r = r, .theirs = from->theirs, .clocks = { from->now, from->wall_ms },
 	};

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
+#include "agent/index/held.h"
 #include "tests/unit/index/snapshots.h"
 #include "tests/lib/index/index_test.h"
 
@@ -123,6 +124,61 @@ static void small_tree_comes_back(void **state)
 	index_free(a);
 	index_free(b);
 	free(s.p);
+}
+
+static void note_youngest(void *arg, const struct held_run *run)
+{
+	msec *least = arg;
+
+	for (uint32_t i = 0; i < run->n_holders; i++)
+		if (run->holders[i].unused_ms < *least)
+			*least = run->holders[i].unused_ms;
+}
+
+/* Return the time since the last use of the youngest page, if a snapshot was written 600 ms after
+ * it, by one wall clock, and is loaded by another. */
+static msec youngest(int64_t written, int64_t loaded)
+{
+	static const struct hash_key key = { .secret = { 1, 2, 3 } };
+	struct index *a = new_index(1 << 20, INDEX_LRU), *b = new_index(1 << 20, INDEX_LRU);
+	struct snapshot_of of = here;
+	struct bytes s = { NULL };
+	struct snapshot_stats st;
+	struct snapshot_writer *w;
+	struct held_walk *walk;
+	struct err e;
+	msec least = INT64_MAX;
+
+	small_story(a);
+	of.wall_ms = written;
+	assert_non_null(w = snapshot_writer_new(a, &of, 1000, put_bytes, &s));
+	name_servers(w, SERVERS);
+	while (snapshot_write(w, 100) == 0)
+		;
+	snapshot_writer_free(w);
+	of.wall_ms = loaded;
+	assert_int_equal(snapshot_load(
+	    b, &of, s.p, s.n, server_by_name, NULL, (msec)1 << 40, &st, &e), 0);
+	assert_non_null(walk = held_walk_new(b, &key));
+	while (held_walk(walk, 100, (msec)1 << 40, note_youngest, &least))
+		;
+	held_walk_free(walk);
+	index_free(a);
+	index_free(b);
+	free(s.p);
+	return least;
+}
+
+static void the_time_between_makes_pages_older(void **state)
+{
+	const int64_t wall = 1700000000000, hour = 3600000;
+
+	(void)state;
+	assert_in_range(youngest(wall, wall), 580, 620);
+	assert_in_range(youngest(wall, wall + hour), hour + 560, hour + 640);
+	assert_in_range(youngest(wall, wall - hour), 580, 620);		/* the clock was set back */
+	assert_in_range(youngest(0, wall), 580, 620);			/* by an older agent */
+	assert_in_range(youngest(wall, 0), 580, 620);
 }
 
 static void an_empty_index_comes_back_empty(void **state)
@@ -742,6 +798,7 @@ int main(void)
 		cmocka_unit_test(cut_short_anywhere),
 		cmocka_unit_test(any_bit_flipped),
 		cmocka_unit_test(any_of_many_bits_flipped),
+		cmocka_unit_test(the_time_between_makes_pages_older),
 		cmocka_unit_test(another_key_page_or_version),
 		cmocka_unit_test(pages_keep_their_room),
 		cmocka_unit_test(a_full_disk_is_told),
