@@ -1252,6 +1252,62 @@ def restarted_agent_is_warm():
         print("      %d of 40 conversations found after a restart" % found)
 
 
+SESSIONS = 12
+
+
+def talk(m, turns=2):
+    """Turns of some sessions."""
+    for turn in range(1, turns + 1):
+        for seed in range(SESSIONS):
+            ask(m, seed, turn, prompt_cache_key="session %d" % seed)
+
+
+def known_sessions(m):
+    return m.metrics()["kvroute_sessions"]
+
+
+@case
+def restarted_agent_knows_the_sessions():
+    """They are in the snapshot: the streams were trimmed. It goes on as if it had been there."""
+    with Store() as s, Scene(s, 2, alone=False) as (a, b):
+        ready(a, b)
+        talk(a)
+        all_read((a, b))
+        assert known_sessions(a) == known_sessions(b) == SESSIONS
+        b.end("agent")
+        n = a.value('snapshots_total{result="written"}')
+        s.command("SET", "kvroute:{kvroute:0}:snapshot-wanted", "00000000000000ab")
+        a.wait('snapshots_total{result="written"}', lambda v: v > n)
+        s.command("XTRIM", STREAM, "MAXLEN", "=", 1)
+        b.start_agent()
+        ready(a, b)
+        assert known_sessions(b) == SESSIONS, b.log()
+        assert b.metrics()["kvroute_sessions_turns_total"] == 0
+        wait_for("HAProxy's check of the agent", SECONDS, lambda: b.up_servers("spoe_agent") == 1)
+        talk(b, 3)
+        assert known_sessions(b) == SESSIONS
+
+
+@case
+def backup_knows_the_sessions():
+    """Without a store they come with the snapshot of the sibling, as they are at each reading."""
+    scene = Scene(None, 2, alone=False, servers=["none"])
+    active, backup = scene.members
+    for m in scene.members:
+        m.__class__ = Pair
+    active.more = "serve_snapshot: true"
+    backup.more = "snapshot_from: [\"127.0.0.1:%d\"], snapshot_from_every: 1 s" % (
+        active.metrics_port)
+    with scene:
+        talk(active)
+        wait_for("sessions", SECONDS, lambda: known_sessions(backup) == SESSIONS)
+        ask(active, SESSIONS, 1, prompt_cache_key="a later one")
+        wait_for("a session more", SECONDS, lambda: known_sessions(backup) == SESSIONS + 1)
+        assert active.get("/snapshot/sessions", active.metrics_port)[0] == 403
+        assert backup.get("/snapshot/sessions?proof=1", backup.metrics_port)[0] == 404
+        assert "no sessions from a sibling" not in backup.log()
+
+
 def restarted(b, sig=signal.SIGTERM, meanwhile=lambda: None):
     """End and start the agent of <b>. Returns what it has logged since, and the snapshots of
     siblings that it has loaded."""

@@ -118,6 +118,77 @@ static void they_come_back(void **state)
 	buf_free(&b);
 }
 
+/* Return the server of each session's last turn. */
+static void homes(const struct world *w, server_id at[6], msec seen[6])
+{
+	struct session_saved s[6];
+	uint32_t from = 0;
+
+	assert_int_equal(sessions_read(w->r->sessions, &from, s, 6), 6);
+	for (unsigned i = 0; i < 6; i++) {
+		at[i] = s[i].tail[0].server;
+		seen[i] = s[i].seen;
+	}
+}
+
+/* A sibling's come again and again: the later turn counts, here or there. A server that the index
+ * of the sibling did not name is not added. */
+static void a_siblings_sessions_are_as_new_as_both_know(void **state)
+{
+	struct buf b = saved();
+	server_id at[6], now[6];
+	msec seen[6], then[6];
+	struct world w;
+
+	(void)state;
+	theirs = true;
+	world_start(&w);
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);
+	assert_string_equal(why, "");
+	assert_false(server(&w, "s2").found);
+	homes(&w, at, seen);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(at[i], SERVER_NONE);
+	turn(&w, "", IDLE4, 0);
+	w.now -= 2000;
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);	/* no later turn: nothing changes */
+	homes(&w, at, seen);
+	assert_int_equal(at[0], SERVER_NONE);
+	w.now += 10000;
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);	/* as if the turns were later */
+	homes(&w, at, then);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_true(then[i] > seen[i] + 9000);
+		assert_int_equal(at[i], server(&w, i % 2 ? "s2" : "s4").v.id);
+	}
+	w.now += 10000;
+	turn(&w, "one", "lb1/1;s1=1,0,0,1", 220000);		/* a turn here is later than theirs */
+	homes(&w, at, seen);
+	w.now -= 12000;
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);
+	homes(&w, now, then);
+	assert_memory_equal(at, now, sizeof(at));
+	assert_memory_equal(seen, then, sizeof(seen));
+	theirs = false;
+	world_end(&w);
+	buf_free(&b);
+}
+
+static void another_format_is_told(void **state)
+{
+	struct buf b = saved();
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	b.p[8]++;
+	assert_int_equal(load(&w, b.p, b.n, WALL), b.n);
+	assert_string_equal(why, "their format is 2, this version reads format 1");
+	assert_int_equal(stats(&w).sessions.sessions, 0);
+	world_end(&w);
+	buf_free(&b);
+}
+
 /* Each byte changed in turn, also with a right checksum, and each length. */
 static void damaged(void **state)
 {
@@ -220,6 +291,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(they_come_back),
+		cmocka_unit_test(a_siblings_sessions_are_as_new_as_both_know),
+		cmocka_unit_test(another_format_is_told),
 		cmocka_unit_test(damaged),
 		cmocka_unit_test(what_is_damaged_changes_nothing),
 		cmocka_unit_test(the_time_between_makes_them_older),
