@@ -1,6 +1,6 @@
 /* test_ask.c - what would be chosen is what is chosen then, and asking leaves no trace. */
 #include "agent/route/decisions.h"
-#include "tests/unit/route/world.h"
+#include "tests/unit/route/prefill.h"
 
 static struct world w;
 
@@ -66,6 +66,71 @@ static void test_same_choice_no_trace(void **state)
 	assert_true(y.cost_s == x.cost_s);
 }
 
+/* Return what would be chosen for the body in w.body. */
+static struct decision asked_body(struct world *v)
+{
+	struct route_scratch *s = route_scratch_new(v->r);
+	struct route_request q = v->q;
+	struct decision x;
+	uint64_t space[2];
+
+	assert_non_null(s);
+	q.body = span_of(v->body.p, v->body.n);
+	q.seq = -1;
+	route_ask(v->r, s, &q, v->now, &x, space);
+	route_scratch_free(s);
+	return x;
+}
+
+static void test_stored_response(void **state)
+{
+	struct fact f = served_fact("r");
+	struct decision x;
+
+	w.q.path = SPAN("/v1/responses");
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	w.body.n = 0;
+	say(&w.body, "{\"model\":\"m\",\"input\":\"hello\"}");
+	send(&w, "r");
+	f.server = SPAN("s3");
+	f.response = SPAN("resp_1");
+	route_learn(w.r, &f, w.now);
+	w.q.load = SPAN(IDLE4);
+	w.body.n = 0;
+	say(&w.body, "{\"model\":\"m\",\"input\":\"other\",\"previous_response_id\":\"resp_1\"}");
+	send(&w, "r2");			/* names all servers, and goes to s3 */
+	assert_span(w.a.server, "s3");
+	x = asked_body(&w);
+	assert_int_equal(x.chosen.id, server(&w, "s3").v.id);
+	assert_int_equal(x.why, WHY_STICKY);
+	assert_int_equal(stats(&w).responses_followed, 1);
+}
+
+/* The same prompt, asked and sent. */
+static void test_prefill_pool(void **state)
+{
+	struct decision x, y;
+	struct world v;
+
+	world_options(&v);
+	options_split(&v);
+	v.o.decisions_keep = 64;
+	world_open(&v);
+	row(&v, "p1", HASTATS_UP, "10.0.0.7:8000");
+	ask(&v, "1", "a");
+	tell_done(&v, "1", "s1", 200, "--", 100);
+	chat(&v.body, "", LONG, ",\"model\":\"m\"");
+	x = asked_body(&v);
+	assert_int_equal(v.r->ledger.n, 0);
+	ask(&v, "2", LONG);
+	assert_true(v.a.prefill.n > 0);
+	assert_true(decisions_find(route_decisions(v.r), route_uid_hash(v.r, SPAN("2")), &y));
+	assert_int_equal(x.prefill.id, in_pre(&v, "p1")->id);
+	assert_int_equal(x.prefill.id, y.prefill.id);
+	assert_int_equal(x.chosen.id, y.chosen.id);
+	end(&v);
+}
+
 static void test_nothing_known(void **state)
 {
 	uint64_t space[2] = { 0 };
@@ -100,6 +165,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_same_choice_no_trace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stored_response, setup, teardown),
+		cmocka_unit_test(test_prefill_pool),
 		cmocka_unit_test_setup_teardown(test_nothing_known, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clear_server, setup, teardown),
 	};

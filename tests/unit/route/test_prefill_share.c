@@ -85,6 +85,23 @@ static void both_entries_and_both_ends(void **state)
 	finish();
 }
 
+/* Only the entry at the server that generates is a turn of the session. */
+static void one_turn_of_its_session(void **state)
+{
+	char at[SERVER_NAME_MAX + 1];
+
+	(void)state;
+	begin();
+	A->q.session = SPAN("one");
+	ask_split(A, "u1", LONG, at);
+	pass(&f, 5);
+	assert_int_equal(B->r->ledger.n, 2);
+	assert_int_equal(stats(A).sessions.turns, 1);
+	assert_int_equal(stats(B).sessions.turns, 1);
+	assert_int_equal(stats(B).sessions.mistrusted, 0);
+	finish();
+}
+
 /* HAProxy reports the answer to the sibling. */
 static void an_end_that_the_sibling_gets(void **state)
 {
@@ -181,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_entries_and_both_ends),
+		cmocka_unit_test(one_turn_of_its_session),
 		cmocka_unit_test(an_end_that_the_sibling_gets),
 		cmocka_unit_test(an_end_before_the_entry),
 		cmocka_unit_test(a_split_that_is_taken_back),

@@ -64,6 +64,49 @@ static void it_goes_to_its_server(void **state)
 	}
 }
 
+/* A request counts once, also if HAProxy sends it twice. */
+static void a_repeated_request_counts_once(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "resp_1");
+	for (unsigned i = 0; i < 2; i++) {
+		continue_response(&w, i ? "resp_2" : "resp_1", "go on");
+		n--;
+		continue_response(&w, i ? "resp_2" : "resp_1", "go on");
+	}
+	assert_int_equal(stats(&w).responses_followed, 1);
+	assert_int_equal(stats(&w).responses_unknown, 1);
+	world_end(&w);
+}
+
+/* Little memory has few sessions, or none, and then no responses before them. */
+static void any_memory_will_do(void **state)
+{
+	static const size_t bytes[] = { 0, 1, RESPONSES_LEAST, SESSIONS_LEAST - 1, SESSIONS_LEAST,
+		SESSIONS_LEAST + RESPONSES_LEAST, SESSIONS_LEAST * 8 / 7 + 8, SESSIONS_LEAST * 2 };
+	struct world w;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+		world_options(&w);
+		w.o.sessions_max_bytes = bytes[i];
+		world_open(&w);
+		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+		w.q.session = SPAN("one");
+		ask(&w, "a", "abc");
+		assert_int_equal(stats(&w).sessions.sessions, bytes[i] >= SESSIONS_LEAST);
+		continue_response(&w, "", "hello");
+		stored(&w, FACT_FIRST, "resp_1");
+		assert_int_equal(stats(&w).responses, bytes[i] >= SESSIONS_LEAST * 8 / 7 + 8);
+		world_end(&w);
+	}
+}
+
 /* A server that is down, or that is not of the pool, cannot be named. */
 static void its_server_is_down(void **state)
 {
@@ -138,6 +181,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_goes_to_its_server),
+		cmocka_unit_test(a_repeated_request_counts_once),
+		cmocka_unit_test(any_memory_will_do),
 		cmocka_unit_test(its_server_is_down),
 		cmocka_unit_test(tenants_have_their_own),
 		cmocka_unit_test(other_answers_store_nothing),
