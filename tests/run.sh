@@ -46,6 +46,7 @@ declare -A suite=(
 	[truth]="python3 tests/it/truth.py"
 	[prefill]="python3 tests/it/prefill.py"
 	[share]="python3 tests/it/share.py"
+	[older]="python3 tests/it/older.py"
 	[fleet]="python3 tests/it/fleet_faults.py"
 	[topologies]="python3 tests/it/topologies.py"
 	[kvsub]="python3 tests/it/kvsub.py"

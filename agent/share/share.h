@@ -15,7 +15,9 @@
  *
  * Versions side by side: an agent skips and counts an entry of a kind that it does not know, and
  * ignores what follows the fields that it knows. So a new kind or a new field at the end needs no
- * new version. A batch of a newer version is skipped whole; magic, version, key id and checksum
+ * new version, and an older agent's entry ends before it. A field that is to mean something else
+ * needs a new kind: agents that compared digests of two meanings would repair forever. A batch of a
+ * newer version is skipped whole; magic, version, key id and checksum
  * have these places in all versions.
  *
  * An entry about a request has its identity, the keyed hash of its uid. Applying an entry twice

@@ -4,6 +4,7 @@
 Each agent has a HAProxy of its own; all use the same engines. Faults of the store are made under
 load: no request may fail, and afterwards all agents hold the same again. Last line: N passed, N
 failed."""
+import http.server
 import os
 import random
 import shutil
@@ -1250,6 +1251,52 @@ def restarted_agent_is_warm():
             found += got.server == where[seed] and got.why == "cached"
         assert found >= 38, found
         print("      %d of 40 conversations found after a restart" % found)
+
+
+class LaterSibling(http.server.BaseHTTPRequestHandler):
+    """Gives snapshots of a format that does not exist yet."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(b"kvrsnap\n" + (99).to_bytes(4, "little") + bytes(300))
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@case
+def snapshots_of_another_format_without_a_store():
+    """A sibling's and the own file are refused with both formats named, the former once; the agent
+    decides as one that starts empty."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), LaterSibling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    scene = Scene(None, 1, alone=False, servers=["none"])
+    m = scene.members[0]
+    m.__class__ = Pair
+    m.file = os.path.join(scene.folder, "index.snapshot")
+    with open(m.file, "wb") as f:
+        f.write(b"kvrsnap\n" + (99).to_bytes(4, "little") + bytes(300))
+    os.chmod(m.file, 0o600)
+    m.index += ", snapshot_file: " + m.file
+    m.more = "snapshot_from: [\"127.0.0.1:%d\"], snapshot_from_every: 1 s" % server.server_port
+    try:
+        with scene:
+            said_once(m, "snapshot rejected; the index starts empty", "its format is 99, this version")
+            assert os.path.exists(m.file + ".refused")
+            wait_for("three of them", SECONDS, lambda: m.metrics()[
+                'kvroute_sibling_snapshots_total{result="failed"}'] >= 3)
+            said_once(m, "no snapshot from a sibling", "its format is 99, this version reads format 2",
+                      "give both agents the same version")
+            first = ask(m, 1, 1)
+            again = ask(m, 1, 2)
+            assert again.server == first.server and again.why == "cached", again.why
+    finally:
+        server.shutdown()
 
 
 SESSIONS = 12
