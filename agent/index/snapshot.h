@@ -83,8 +83,9 @@ typedef int snapshot_server(void *arg, struct span name);
 
 /* Load <n> bytes into <ix>, beside what it holds; others may use it meanwhile. The last use of a
  * prefix that it does not hold is as long before <now> as it was before the start of the snapshot,
- * and the time between the two, if both wall clocks are known and this one is later. The newest come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 12
- * a record meanwhile. Returns -1, sets <e> and changes nothing if the snapshot is refused. */
+ * and the time between the two, if both wall clocks are known and this one is later. The newest
+ * come first, until the budget is full: nothing is evicted. Takes 24 bytes a node and 12 a record
+ * meanwhile. Returns -1, sets <e> and changes nothing if the snapshot is refused. */
 int snapshot_load(struct index *ix, const struct snapshot_of *of, const uint8_t *bytes, size_t n,
 		  snapshot_server *server, void *arg, msec now, struct snapshot_stats *s, struct err *e);
 

@@ -13,7 +13,8 @@ size_t snapshot_write_meta(
     const struct share *sh, const struct snapshot_meta *m, char *out, size_t cap)
 {
 	size_t n = (size_t)snprintf(out, cap, "%u %llx %u %llu %llx %u", META_VERSION,
-	    (unsigned long long)m->gen, m->chunks, (unsigned long long)m->bytes, (unsigned long long)m->wanted, sh->n_parts);
+	    (unsigned long long)m->gen, m->chunks, (unsigned long long)m->bytes,
+	    (unsigned long long)m->wanted, sh->n_parts);
 
 	for (uint32_t i = 0; i < sh->n_parts && n < cap; i++)
 		n += (size_t)snprintf(out + n, cap - n, " %s", m->at[i]);

@@ -1,5 +1,5 @@
-/* The sessions of a snapshot in the store. They are read after the index, and a snapshot of an older
- * agent has none. What is wrong with them does not change what else is loaded. */
+/* The sessions of a snapshot in the store. They are read after the index, and a snapshot of an
+ * older agent has none. What is wrong with them does not change what else is loaded. */
 #include "agent/loop/share_in.h"
 
 #ifdef HAVE_HIREDIS

@@ -28,8 +28,8 @@ struct fetch {
 	char why[128];
 };
 
-#define REMEDY_REACH	"the sibling needs share.serve_snapshot, the same key file, and this address in " \
-			"metrics.listen"
+#define REMEDY_REACH	"the sibling needs share.serve_snapshot, the same key file, and this " \
+			"address in metrics.listen"
 #define REMEDY_REFUSED	"give both agents the same version and configuration"
 
 uint64_t sibling_proof(const struct hash_key *key)
@@ -66,7 +66,8 @@ static bool ask(struct fetch *f, const struct addr *to, const char *path)
 {
 	char request[160];
 	int n = snprintf(request, sizeof(request),
-	    "GET %s?proof=%016llx HTTP/1.0\r\nHost: kvroute\r\n\r\n", path, (unsigned long long)f->s->proof);
+	    "GET %s?proof=%016llx HTTP/1.0\r\nHost: kvroute\r\n\r\n", path,
+	    (unsigned long long)f->s->proof);
 
 	f->fd = socket(to->a.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (f->fd < 0 || (connect(f->fd, &to->a.sa, to->len) != 0 && errno != EINPROGRESS))

@@ -1,5 +1,5 @@
-/* sessions_save_in.h - private to sessions_save.c, which draws it, and sessions_load.c: the bytes of
- * sessions and stored responses. */
+/* sessions_save_in.h - private to sessions_save.c, which draws it, and sessions_load.c: the bytes
+ * of sessions and stored responses. */
 #ifndef KVROUTE_ROUTE_SESSIONS_SAVE_IN_H
 #define KVROUTE_ROUTE_SESSIONS_SAVE_IN_H
 

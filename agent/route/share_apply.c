@@ -150,8 +150,8 @@ static void turn_of(struct route *r, const struct share_placed *p, struct sessio
 	};
 }
 
-/* Return the turn before, if hidden tokens of it are counted at <to>. They are taken back, and count
- * with those that the PLACED has beyond them when this turn ends; NULL: there are none. */
+/* Return the turn before, if hidden tokens of it are counted at <to>. They are taken back, and
+ * count with those that the PLACED has beyond them when this turn ends; NULL: there are none. */
 static const struct session_tail *counted_tail(const struct session_view *v, server_id to)
 {
 	for (unsigned k = 0; v->trusted && k < SESSION_TAILS; k++)
@@ -171,8 +171,8 @@ static void take_hidden_back(
 
 #define OLD_MS	1000	/* an entry may have been read before; also how much clocks may differ */
 
-/* Note the turn of its session, as ledger_enter() does for one of this agent. An old entry may be of
- * a turn that is known from a snapshot. */
+/* Note the turn of its session, as ledger_enter() does for one of this agent. An old entry may be
+ * of a turn that is known from a snapshot. */
 static void note_session(struct route *r, struct open_request *o, const struct server *s,
     const struct share_placed *p, double work_s, struct session_view *v, msec now)
 {

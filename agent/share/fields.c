@@ -260,8 +260,8 @@ static void end_fields(struct share_fields *f, struct share_end *e)
 	field_number16(f, &e->n_tail);
 }
 
-/* Older agents write none of it, or nothing after the flags. An agent that reads a session reads all
- * of it, so without one an empty one comes before what follows. */
+/* Older agents write none of it, or nothing after the flags. An agent that reads a session reads
+ * all of it, so without one an empty one comes before what follows. */
 static void session_fields(struct share_fields *f, struct share_placed *p)
 {
 	if (f->in == NULL ? p->session.key == 0 && p->stores == 0 : f->left == 0)

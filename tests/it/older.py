@@ -153,7 +153,8 @@ def build(folder):
         return None
     tar = subprocess.run(["git", "-C", TOP, "archive", COMMIT], check=True, stdout=subprocess.PIPE)
     subprocess.run(["tar", "x", "-C", folder], check=True, input=tar.stdout)
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "B")}
+    ours = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "B")
+    env = {k: v for k, v in os.environ.items() if k not in ours}
     subprocess.run(["make", "-s", "QUIET=1", "-j", str(os.cpu_count()), "kvroute"], cwd=folder,
                    check=True, env=env)
     return os.path.join(folder, "kvroute")

@@ -775,8 +775,9 @@ def strangers():
 
 def other_version(a, what, number=1):
     """What an agent of another version writes under the key of <a>."""
-    return subprocess.run([os.path.join(BUILD, "tests/tools/share_batch"), a.key, what, str(number)],
-                          check=True, stdout=subprocess.PIPE).stdout
+    program = os.path.join(BUILD, "tests/tools/share_batch")
+    return subprocess.run([program, a.key, what, str(number)], check=True,
+                          stdout=subprocess.PIPE).stdout
 
 
 def said_once(m, text, *more):
@@ -833,7 +834,8 @@ def snapshots_of_another_format():
     with Store() as s, Scene(s, 2) as (a, b):
         ready(a, b)
         for description, text in (
-                ("2 abcd 1 256 0 1 0-0 and more", "the snapshot in the store has an unknown format"),
+                ("2 abcd 1 256 0 1 0-0 and more",
+                 "the snapshot in the store has an unknown format"),
                 ("1 abcd 1 256 0 1 0-0", "its format is 99, this version reads format 2")):
             b.end("agent")
             s.command("HSET", about + ":000000000000abcd", "0", other_version(a, "chunk", 0xabcd))
@@ -859,7 +861,7 @@ def sessions_of_another_format():
                   other_version(a, "sessions", int(gen, 16)))
         b.start_agent()
         b.wait("warm", 1)
-        said_once(b, "the sessions of a snapshot in the store are not loaded", "their format is 99, this")
+        said_once(b, "the sessions of a snapshot in the store are not loaded", "their format is 99")
         b.wait('snapshots_total{result="loaded"}', 1)
 
 
@@ -1286,12 +1288,12 @@ def snapshots_of_another_format_without_a_store():
     m.more = "snapshot_from: [\"127.0.0.1:%d\"], snapshot_from_every: 1 s" % server.server_port
     try:
         with scene:
-            said_once(m, "snapshot rejected; the index starts empty", "its format is 99, this version")
+            said_once(m, "snapshot rejected; the index starts empty", "its format is 99")
             assert os.path.exists(m.file + ".refused")
             wait_for("three of them", SECONDS, lambda: m.metrics()[
                 'kvroute_sibling_snapshots_total{result="failed"}'] >= 3)
-            said_once(m, "no snapshot from a sibling", "its format is 99, this version reads format 2",
-                      "give both agents the same version")
+            said_once(m, "no snapshot from a sibling", "this version reads format 2",
+                      "its format is 99", "give both agents the same version")
             first = ask(m, 1, 1)
             again = ask(m, 1, 2)
             assert again.server == first.server and again.why == "cached", again.why

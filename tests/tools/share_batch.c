@@ -3,10 +3,10 @@
  *   share_batch KEY_FILE WHAT NUMBER      WHAT:
  *
  *      newer     batch NUMBER of the next version of share.h
- *      kind      batch NUMBER with an entry of a kind that does not exist, between two signs of life
+ *      kind      batch NUMBER with an entry of a kind that does not exist, among signs of life
  *      short     the same with an entry that lacks its fields
  *      longer    the same with an entry that has a field more
- *      chunk     the first chunk, with its hash, of snapshot NUMBER, in a format that does not exist
+ *      chunk     the first chunk of snapshot NUMBER, with its hash, in an unknown format
  *      sessions  the same for the sessions of a snapshot
  *
  * All batches are of one agent. The bytes go to standard output. */
