@@ -10,18 +10,24 @@
 
 static void a_snapshot_that_is_loaded_counts(void **state)
 {
-	const size_t index = (size_t)256 << 20;
+	const size_t index = (size_t)256 << 20, sessions = (size_t)8 << 20;
+	struct route_opts *ro = calloc(1, sizeof(*ro));
 	struct loop_opts *o = calloc(1, sizeof(*o));
 
 	loop_defaults(o);
+	ro->index.max_bytes = index;
 	assert_int_equal(share_budget(o), 0);
-	assert_int_equal(share_load_budget(o, index), 0);
+	assert_int_equal(share_load_budget(o, ro), 0);
 	snprintf(o->share.snapshot_from[0], sizeof(o->share.snapshot_from[0]), "127.0.0.1:1");
-	assert_true(share_load_budget(o, index) >= index);
+	assert_true(share_load_budget(o, ro) >= index);
 	o->share.snapshot_from[0][0] = '\0';
 	snprintf(o->share.servers[0], sizeof(o->share.servers[0]), "127.0.0.1:1");
-	assert_true(share_load_budget(o, index) >= index);
-	assert_true(share_load_budget(o, index) < index + (2 << 20));
+	assert_true(share_load_budget(o, ro) >= index);
+	assert_true(share_load_budget(o, ro) < index + (2 << 20));
+	ro->sessions_max_bytes = sessions;
+	assert_true(share_load_budget(o, ro) >= index + sessions);
+	assert_true(share_load_budget(o, ro) < index + sessions + (3 << 20));
+	free(ro);
 	free(o);
 }
 
