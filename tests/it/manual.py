@@ -100,7 +100,7 @@ def problems():
 
 
 def pages():
-    source = set(re.findall(r'span_eq\(path, SPAN\("(/[\w.]*)"\)', text_of("agent/loop/admin.c")))
+    source = set(re.findall(r'span_eq\(path, SPAN\("(/[\w./]*)"\)', text_of("agent/loop/admin.c")))
     manual = re.findall(r"^\.It Pa (\S+)", section("kvroute.8", "Sh", "HTTP"), re.M)
     for path in re.findall(r"^\.It Pa (.*)$", section("kvroute.8", "Sh", "HTTP"), re.M):
         manual += path.split(" , ")
