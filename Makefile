@@ -203,6 +203,10 @@ HTTP_TOOLS := $(addprefix $(B)/tests/tools/,stub_engine chat_load http_pace)
 $(HTTP_TOOLS): $(B)/%: $(B)/%.o $(TOOL_LIB)
 	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 
+# It writes what the simulator generates, for chat_load to replay.
+$(B)/tests/tools/agents_plan: $(B)/tests/tools/agents_plan.o $(B)/agent/sim/agentic.o
+	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lm
+
 # SPOP agents and clients link the SPOP library, and nothing of the agent.
 SPOP_TOOLS := $(addprefix $(B)/tests/tools/,noop_spoa spop_load)
 $(SPOP_TOOLS): $(B)/%: $(B)/%.o $(TOOL_LIB) $(B)/libspoe.a

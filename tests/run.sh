@@ -54,6 +54,7 @@ declare -A suite=(
 		build/release/tests/bench/bench_index && python3 tests/bench/test_pbw1.py"
 	[spop-check]="python3 tests/it/spop_check.py"
 	[tools]="python3 tests/tools/test_stub_engine.py"
+	[agents-plan]="python3 tests/tools/test_agents.py"
 	[ties]="python3 tests/sim/ties.py"
 	[agents]="python3 tests/sim/agents.py"
 	[agentic]="python3 tests/sim/agentic.py"
@@ -120,7 +121,7 @@ wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,d
 wait_3=socket,sessions,service,memory,models,scarce,work,ctl,events,spop-check,conf
 wait_4=truth,share,prefill,prefill-3.2
 wait_5=page,runtime,watch,attach,live,answers,fleet,topologies,compose
-files=man,install,kubernetes,manual,monitoring,doctor,bench-files,tools
+files=man,install,kubernetes,manual,monitoring,doctor,bench-files,tools,agents-plan
 files+=,ties,agents,agentic,prefill-sim
 order=(columns "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4+$wait_5")
 check=("unit+columns,ctl,man,conf+vtc")

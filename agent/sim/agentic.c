@@ -19,7 +19,6 @@
 #define USER		0.03	/* share of pauses for a user */
 #define USER_TIMES	40.0
 #define PAUSE_TIMES_MAX	200.0
-#define SUMMARY		4000.0	/* tokens of a summary */
 #define ASK_SUMMARY	300u
 #define KEPT_ANSWER	0.7	/* of an answer; clients remove its reasoning */
 #define EDIT_REACH	0.3	/* of the prompt, from its end: where an edit may be */
@@ -33,8 +32,8 @@
 void agentic_defaults(struct agentic_opts *o)
 {
 	*o = (struct agentic_opts){ .programs = 3, .shared = 20480, .limit = 180000, .turns = 43,
-		.task = 4000, .read = 16000, .add = 300, .out = 444, .pause_s = 4, .subagents = 0.44,
-		.edits = 0.02 };
+		.task = 4000, .read = 16000, .add = 300, .out = 444, .summary = 4000, .pause_s = 4,
+		.subagents = 0.44, .edits = 0.02 };
 }
 
 /* ---- chance ---- */
@@ -123,7 +122,7 @@ static void first_turn(struct draft *d, struct talk *t)
 /* The client asks for a summary of all, and goes on with that. */
 static void summarize(struct draft *d, struct talk *t)
 {
-	uint32_t summary = draw_count(d->rng, SUMMARY, SPREAD_SUMMARY, OUT_MAX);
+	uint32_t summary = draw_count(d->rng, d->o->summary, SPREAD_SUMMARY, OUT_MAX);
 
 	ask(d, t, t->tokens, ASK_SUMMARY, summary);
 	t->since = 0;

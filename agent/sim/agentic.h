@@ -31,6 +31,7 @@ struct agentic_opts {
 	double read;		/* tokens more of a turn while the agent explores: at first, and after a summary */
 	double add;		/* tokens of a tool's result, median */
 	double out;		/* tokens of an answer, median */
+	double summary;		/* tokens of a summary, median */
 	double pause_s;		/* of a quick tool, median; slow tools and users take longer */
 	double subagents;	/* share of the sessions that start some */
 	double edits;		/* share of the turns that change an earlier message */

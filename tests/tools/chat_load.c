@@ -20,6 +20,7 @@
 
 #include "agent/base/list.h"
 #include "tests/tools/lib/addr.h"
+#include "tests/tools/lib/agents.h"
 
 #define READ_SIZE	65536
 #define TICK_S		0.02
@@ -55,6 +56,7 @@ struct load {
 	struct talk *talks;
 	struct list idle;
 	struct due due;			/* talks whose users think */
+	struct agents *agents;		/* whose turns are sent instead; NULL: none */
 	double room_at;			/* when the last talk ended that --live made others wait for */
 	uint32_t n_new, n_live, n_done, in_flight;
 	struct tally tally;
@@ -80,7 +82,8 @@ static void progress_line(struct load *l, bool last)
 	n = snprintf(line, sizeof(line), "%s%s%.1fs  %llu/%llu requests, %u open, cached %.1f%%, "
 		     "first token %.0f ms, %llu failed", l->o.label, *l->o.label ? "  " : "",
 		     seconds_of(l), (unsigned long long)tally_done(t),
-		     (unsigned long long)l->o.conversations * l->o.turns, l->in_flight,
+		     l->agents ? l->agents->n_turns : (unsigned long long)l->o.conversations * l->o.turns,
+		     l->in_flight,
 		     t->prompt ? 100.0 * (double)t->cached / (double)t->prompt : 0.0,
 		     times_mean(&t->ttft), (unsigned long long)tally_failed(t));
 	if (l->tty)
@@ -117,6 +120,8 @@ static void trace(const struct slot *s, enum load_error e, double total)
 
 	if (s->l->trace == NULL)
 		return;
+	if (s->l->agents)
+		agents_trace(t, s->l->trace);
 	fprintf(s->l->trace, "t=%.4f talk=%u turn=%u system=%u tenant=%u engine=%s status=%d result=%s "
 		"ttft_ms=%.2f total_ms=%.2f late_ms=%.2f prompt=%u cached=%u out=%u\n", s->t0, t->id, t->turn + 1,
 		t->system, t->tenant, *s->engine ? s->engine : "-", s->status, load_error_name(e),
@@ -127,8 +132,10 @@ static void trace(const struct slot *s, enum load_error e, double total)
 
 static void count(struct slot *s, enum load_error e, double total)
 {
-	struct tally *y = &s->l->tally;
+	struct load *l = s->l;
+	struct tally *y = &l->tally;
 	const struct talk *t = s->talk;
+	bool first;
 
 	y->n_error[e]++;
 	if (s->status > 0 && s->status < 600)
@@ -142,7 +149,8 @@ static void count(struct slot *s, enum load_error e, double total)
 	y->out += s->reply.out;
 	y->no_usage += !s->reply.has_usage;
 	times_add(&y->ttft, s->first - s->from);
-	times_add(t->turn ? &y->ttft_next : &y->ttft_first, s->first - s->from);
+	first = l->agents ? agents_is_first(t) : t->turn == 0;
+	times_add(!first ? &y->ttft_next : &y->ttft_first, s->first - s->from);
 	times_add(&y->late, s->t0 - s->from);
 	times_add(&y->total, total);
 	if (t->turn && *t->engine) {
@@ -177,6 +185,16 @@ static void talk_goes_on(struct load *l, struct talk *t, const struct slot *s, d
 	due_put(&l->due, t);
 }
 
+/* A session ends with its last turn or its first failure; what was due by then is not sent. */
+static void agents_go_on(struct load *l, struct slot *s, enum load_error e, double now)
+{
+	struct talk *t = s->talk;
+
+	snprintf(t->engine, sizeof(t->engine), "%s", s->engine);
+	if (e == LOAD_OK ? agents_answered(t, buf_span(&s->reply.text), now, &l->due) : agents_failed(t))
+		l->n_done++;
+}
+
 static void finish(struct slot *s, enum load_error e)
 {
 	struct load *l = s->l;
@@ -185,7 +203,9 @@ static void finish(struct slot *s, enum load_error e)
 	ev_timer_stop(l->loop, &s->timeout);
 	trace(s, e, total);
 	count(s, e, total);
-	if (e == LOAD_OK)
+	if (l->agents)
+		agents_go_on(l, s, e, s->from + total);
+	else if (e == LOAD_OK)
 		talk_goes_on(l, s->talk, s, s->from + total);
 	else
 		talk_over(l, s->talk);
@@ -249,11 +269,15 @@ static void start(struct slot *s, struct talk *t)
 	s->status = 0;
 	*s->engine = 0;
 	s->t0 = seconds_of(l);
-	s->from = l->o.rate > 0 && t->ready_at < s->t0 ? t->ready_at : s->t0;
+	s->from = (l->o.rate > 0 || l->agents) && t->ready_at < s->t0 ? t->ready_at : s->t0;
 	l->in_flight++;
-	talk_user(t, &l->o);
 	buf_free(&s->request);
-	talk_request(t, &l->o, &s->request);
+	if (l->agents) {
+		agents_request(t, &l->o, &s->request);
+	} else {
+		talk_user(t, &l->o);
+		talk_request(t, &l->o, &s->request);
+	}
 	reply_init(&s->reply, l->o.api, false);
 	ev_now_update(l->loop);
 	ev_timer_set(&s->timeout, l->o.timeout, 0);
@@ -417,11 +441,12 @@ static void timeout_cb(struct ev_loop *loop, struct ev_timer *w, int revents)
 static struct talk *new_talk(struct load *l, double now)
 {
 	const struct load_opts *o = &l->o;
-	struct talk *t = &l->talks[l->n_new];
+	struct talk *t;
 	double at = o->rate > 0 ? l->n_new / o->rate : now;
 
-	if (l->n_new == o->conversations || l->n_live == o->live || at > now)
+	if (l->agents || l->n_new == o->conversations || l->n_live == o->live || at > now)
 		return NULL;
+	t = &l->talks[l->n_new];
 	talk_init(t, o, l->n_new++);
 	t->ready_at = at > l->room_at ? at : l->room_at;
 	l->n_live++;
@@ -435,7 +460,8 @@ static struct talk *next_talk(struct load *l)
 
 	if (t != NULL)
 		return t;
-	t = due_first(&l->due);
+	while ((t = due_first(&l->due)) != NULL && l->agents && agents_dropped(t))
+		due_take(&l->due);
 	if (t == NULL || t->ready_at > now)
 		return NULL;
 	due_take(&l->due);
@@ -475,9 +501,11 @@ static void stop_cb(struct ev_loop *loop, struct ev_signal *w, int revents)
 static void slots_init(struct load *l)
 {
 	list_init(&l->idle);
-	due_init(&l->due, l->o.conversations);
+	due_init(&l->due, l->agents ? l->agents->n_talks : l->o.conversations);
+	if (l->agents)
+		agents_begin(l->agents, &l->due);
 	l->slots = tool_resize(NULL, l->o.concurrency, sizeof(*l->slots));
-	l->talks = tool_resize(NULL, l->o.conversations, sizeof(*l->talks));
+	l->talks = tool_resize(NULL, l->agents ? 1 : l->o.conversations, sizeof(*l->talks));
 	for (uint32_t i = 0; i < l->o.concurrency; i++) {
 		struct slot *s = &l->slots[i];
 
@@ -513,7 +541,7 @@ static void run(struct load *l)
 	l->loop = ev_default_loop(0);
 	slots_init(l);
 	ev_prepare_init(&l->dispatch, dispatch_cb);
-	ev_timer_init(&l->tick, tick_cb, TICK_S, l->o.think > 0 || l->o.rate > 0 ? 0.002 : TICK_S);
+	ev_timer_init(&l->tick, tick_cb, TICK_S, l->o.think > 0 || l->o.rate > 0 || l->agents ? 0.002 : TICK_S);
 	ev_signal_init(&l->stop, stop_cb, SIGINT);
 	l->dispatch.data = l->tick.data = l->stop.data = l;
 	ev_prepare_start(l->loop, &l->dispatch);
@@ -567,6 +595,22 @@ static void raise_files(void)
 	}
 }
 
+static int dry_run(struct load *l)
+{
+	FILE *f = strcmp(l->o.dry, "-") == 0 ? stdout : fopen(l->o.dry, "w");
+	bool bad;
+
+	if (f == NULL) {
+		fprintf(stderr, "chat_load: %s: %s.\n", l->o.dry, strerror(errno));
+		return 2;
+	}
+	agents_dry(l->agents, &l->o, f);
+	bad = ferror(f) != 0;
+	bad |= (f == stdout ? fflush(f) : fclose(f)) != 0;
+	agents_free(l->agents);
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	struct load l = { 0 };
@@ -580,6 +624,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "chat_load: %s\n", err.text);
 		return 2;
 	}
+	if (l.o.agents && (l.agents = agents_read(l.o.agents)) == NULL)
+		return 2;
+	if (l.agents && l.o.dry)
+		return dry_run(&l);
+	if (l.agents)
+		l.o.conversations = l.agents->n_sessions;
 	l.tty = isatty(STDERR_FILENO);
 	raise_files();
 	if (open_trace(&l, l.o.trace))
@@ -589,5 +639,6 @@ int main(int argc, char **argv)
 	if (report(&l) || (l.trace && fclose(l.trace)))
 		failed = 1;
 	tally_fini(&l.tally);
+	agents_free(l.agents);
 	return failed;
 }

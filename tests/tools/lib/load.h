@@ -29,6 +29,8 @@ struct load_opts {
 	bool think_constant;	/* all pauses are <think> long, else it is the mean of an exponential */
 	bool chunked, model_first, whole;	/* whole: answers are not streamed */
 	bool progress, json;
+	const char *agents, *dry;	/* a plan of agents.h; where its requests go instead of a server */
+	enum agents_names { NAMES_HEADERS, NAMES_BODY, NAMES_NONE } names;	/* of sessions */
 };
 
 /* ---- load_opts.c: the command line ---- */
@@ -52,6 +54,13 @@ void talk_fini(struct talk *t);
 /* Add a turn of the user. Call once before each talk_request(). */
 void talk_user(struct talk *t, const struct load_opts *o);
 void talk_request(const struct talk *t, const struct load_opts *o, struct buf *out);
+
+/* The parts of a request, for agents.h. <more>: whole header lines. */
+void load_put_request(const struct talk *t, const struct load_opts *o, struct span more,
+		      struct span body, struct buf *out);
+void load_put_rest(const struct load_opts *o, struct buf *out);	/* model, limits and form of the answer */
+void load_words(struct buf *out, uint64_t key, size_t n);	/* <n> bytes, which depend on <key> only */
+uint64_t load_key(const struct load_opts *o, uint64_t a, uint64_t b);
 
 /* Add the assistant's turn: <text> becomes part of the next request. */
 void talk_assistant(struct talk *t, const struct load_opts *o, struct span text);

@@ -25,6 +25,9 @@ static const char usage_text[] =
 "  --tenant-header NAME  (x-tenant)\n"
 "  --session NAME        send the conversation's id in this header (none)\n"
 "  --header 'K: V'       send this too; may be repeated\n"
+"  --agents PLAN         replay a plan of agents_plan instead: sessions with tools and subagents\n"
+"  --names WHICH         of its sessions: headers, body or none (headers)\n"
+"  --dry FILE            write its requests, with words as answers, and send nothing\n"
 "  --key-order WHICH     messages-first, as OpenAI's library sends it, or model-first\n"
 "  --chunked             send bodies in chunks\n"
 "  --whole               ask for answers in one piece\n"
@@ -64,6 +67,9 @@ enum {
 	OPT_TRACE,
 	OPT_SEED,
 	OPT_THINK_CONSTANT,
+	OPT_AGENTS,
+	OPT_NAMES,
+	OPT_DRY,
 	OPT_HELP,
 	OPT_NUMBER
 };
@@ -112,6 +118,18 @@ static int add_header(struct load_opts *o, const char *arg)
 	return 0;
 }
 
+static int set_names(struct load_opts *o, const char *arg)
+{
+	static const char *const names[] = { "headers", "body", "none" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(arg, names[i]) == 0) {
+			o->names = (enum agents_names)i;
+			return 0;
+		}
+	return wrong("--names", arg);
+}
+
 static int set_option(struct load_opts *o, int opt, const char *arg)
 {
 	switch (opt) {
@@ -132,6 +150,9 @@ static int set_option(struct load_opts *o, int opt, const char *arg)
 	case OPT_JSON: o->json = true; return 0;
 	case OPT_TRACE: o->trace = arg; return 0;
 	case OPT_THINK_CONSTANT: o->think_constant = true; return 0;
+	case OPT_AGENTS: o->agents = arg; return 0;
+	case OPT_NAMES: return set_names(o, arg);
+	case OPT_DRY: o->dry = arg; return 0;
 	case OPT_SEED: o->seed = strtoull(arg, NULL, 10); return 0;
 	case OPT_HELP: fputs(usage_text, stdout); exit(0);
 	default: fputs(usage_text, stderr); return -1;
@@ -139,7 +160,7 @@ static int set_option(struct load_opts *o, int opt, const char *arg)
 }
 
 #define N_NUMBERS	13
-#define N_WORDS		17
+#define N_WORDS		20
 
 static void defaults(struct load_opts *o)
 {
@@ -175,6 +196,8 @@ int load_opts_read(struct load_opts *o, int argc, char **argv)
 		{ "out", 1, NULL, OPT_OUT }, { "json", 0, NULL, OPT_JSON },
 		{ "trace", 1, NULL, OPT_TRACE }, { "think-constant", 0, NULL, OPT_THINK_CONSTANT },
 		{ "seed", 1, NULL, OPT_SEED }, { "help", 0, NULL, OPT_HELP },
+		{ "agents", 1, NULL, OPT_AGENTS }, { "names", 1, NULL, OPT_NAMES },
+		{ "dry", 1, NULL, OPT_DRY },
 	};
 	int opt, rc;
 
@@ -188,5 +211,9 @@ int load_opts_read(struct load_opts *o, int argc, char **argv)
 			return -1;
 	}
 	o->host = strncmp(o->url, "unix@", 5) ? o->url : "localhost";
+	if (o->agents && o->api == API_COMPLETIONS)
+		return wrong("--api of agents", "completions");
+	if (o->dry && !o->agents)
+		return wrong("--dry without --agents", o->dry);
 	return optind < argc ? wrong("an argument", argv[optind]) : 0;
 }

@@ -14,8 +14,7 @@ static const char *const syllables[] = {
 	"ti", "bor"
 };
 
-/* Write <n> bytes of words, which depend on <key> only. */
-static void put_words(struct buf *out, uint64_t key, size_t n)
+void load_words(struct buf *out, uint64_t key, size_t n)
 {
 	size_t end = out->n + n;
 	struct rng r;
@@ -30,7 +29,7 @@ static void put_words(struct buf *out, uint64_t key, size_t n)
 	out->n = end;
 }
 
-static uint64_t key_of(const struct load_opts *o, uint64_t a, uint64_t b)
+uint64_t load_key(const struct load_opts *o, uint64_t a, uint64_t b)
 {
 	return (o->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ a << 24 ^ b;
 }
@@ -38,7 +37,7 @@ static uint64_t key_of(const struct load_opts *o, uint64_t a, uint64_t b)
 static void put_system(const struct talk *t, const struct load_opts *o, struct buf *out)
 {
 	buf_puts(out, "You are an assistant of the kind that ");
-	put_words(out, key_of(o, UINT64_C(1) << 36, t->system), o->system_bytes);
+	load_words(out, load_key(o, UINT64_C(1) << 36, t->system), o->system_bytes);
 }
 
 static void put_message(struct buf *out, const char *role, struct span text)
@@ -68,7 +67,7 @@ void talk_init(struct talk *t, const struct load_opts *o, uint32_t id)
 	struct rng r;
 
 	*t = (struct talk){ .id = id };
-	rng_init(&r, key_of(o, UINT64_C(1) << 37, id));
+	rng_init(&r, load_key(o, UINT64_C(1) << 37, id));
 	rng_next(&r);
 	t->system = rng_below(&r, o->systems);
 	t->tenant = o->tenants ? id % o->tenants : 0;
@@ -88,7 +87,7 @@ void talk_user(struct talk *t, const struct load_opts *o)
 {
 	struct buf b = { 0 };
 
-	put_words(&b, key_of(o, t->id + 1, t->turn), o->user_bytes);
+	load_words(&b, load_key(o, t->id + 1, t->turn), o->user_bytes);
 	say(t, o, "user", buf_span(&b));
 	buf_free(&b);
 }
@@ -113,7 +112,7 @@ double talk_think(const struct talk *t, const struct load_opts *o)
 
 	if (o->think_constant || o->think <= 0)
 		return o->think;
-	rng_init(&r, key_of(o, (UINT64_C(1) << 38) + t->id, t->turn));
+	rng_init(&r, load_key(o, (UINT64_C(1) << 38) + t->id, t->turn));
 	rng_next(&r);
 	return -o->think * log((double)((rng_next(&r) >> 11) + 1) * 0x1p-53);
 }
@@ -147,7 +146,7 @@ static void put_prompt(const struct talk *t, const struct load_opts *o, struct b
 	buf_free(&b);
 }
 
-static void put_rest(const struct load_opts *o, struct buf *out)
+void load_put_rest(const struct load_opts *o, struct buf *out)
 {
 	buf_puts(out, "\"model\":");
 	buf_put_json(out, span_str(o->model));
@@ -195,28 +194,35 @@ static void put_head(const struct talk *t, const struct load_opts *o, struct buf
 		buf_putf(out, "%s\r\n", o->headers[i]);
 }
 
+void load_put_request(const struct talk *t, const struct load_opts *o, struct span more,
+		      struct span body, struct buf *out)
+{
+	put_head(t, o, out);
+	buf_put(out, more.p, more.n);
+	if (o->chunked) {
+		buf_puts(out, "Transfer-Encoding: chunked\r\n\r\n");
+		put_chunks(out, body);
+	} else {
+		buf_putf(out, "Content-Length: %zu\r\n\r\n", body.n);
+		buf_put(out, body.p, body.n);
+	}
+}
+
 void talk_request(const struct talk *t, const struct load_opts *o, struct buf *out)
 {
 	struct buf body = { 0 };
 
 	buf_puts(&body, "{");
 	if (o->model_first) {
-		put_rest(o, &body);
+		load_put_rest(o, &body);
 		buf_puts(&body, ",");
 	}
 	put_prompt(t, o, &body);
 	if (!o->model_first) {
 		buf_puts(&body, ",");
-		put_rest(o, &body);
+		load_put_rest(o, &body);
 	}
 	buf_puts(&body, "}");
-	put_head(t, o, out);
-	if (o->chunked) {
-		buf_puts(out, "Transfer-Encoding: chunked\r\n\r\n");
-		put_chunks(out, buf_span(&body));
-	} else {
-		buf_putf(out, "Content-Length: %zu\r\n\r\n", body.n);
-		buf_put(out, body.p, body.n);
-	}
+	load_put_request(t, o, (struct span){ "", 0 }, buf_span(&body), out);
 	buf_free(&body);
 }

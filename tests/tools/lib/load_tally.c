@@ -174,7 +174,7 @@ void tally_write(struct tally *t, const struct load_opts *o, FILE *f)
 	put_times(&w, "ttft_first_turn", &t->ttft_first);
 	put_times(&w, "ttft_next_turns", &t->ttft_next);
 	put_times(&w, "total", &t->total);
-	put(&w, "open_loop", "", o->rate > 0);
+	put(&w, "open_loop", "", o->rate > 0 || o->agents != NULL);
 	put_times(&w, "late", &t->late);
 	put(&w, "think_constant", "", o->think_constant);
 	put(&w, "think_mean_s", "", times_mean(&t->think) / 1000);
@@ -210,7 +210,7 @@ void tally_print(struct tally *t, const struct load_opts *o, FILE *f)
 	print_times(f, "- of first turns", &t->ttft_first);
 	print_times(f, "- of later turns", &t->ttft_next);
 	print_times(f, "whole answer", &t->total);
-	if (o->rate > 0)
+	if (o->rate > 0 || o->agents)
 		print_times(f, "sent too late by", &t->late);
 	if (t->think.n)
 		fprintf(f, "  pauses             %.2f s on average, %s\n", times_mean(&t->think) / 1000,
