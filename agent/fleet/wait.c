@@ -6,6 +6,7 @@
 
 #define KEPT		(127.0 / 128)	/* share of the sums that stays with each first token */
 #define FAR		4.0		/* neither a first token nor an estimate is farther from the expected time */
+#define STEEPEST	4.0	/* seconds for each of an estimate */
 #define FADES		8		/* first tokens after which imagined ones count half */
 #define LEAST_S		0.001		/* times are in milliseconds */
 #define FORGOTTEN_MS	120000	/* without a first token */
@@ -45,13 +46,16 @@ static void forget(struct wait_line *l)
 	l->known = 0;
 }
 
-double wait_expected(const struct wait_line *l, double estimate_s, msec now)
+double wait_expected(const struct wait_line *l, double estimate_s, double slowness, msec now)
 {
 	double share, mean_x, mean_y, spread, slope, s;
 	struct wait_line sum = *l;
 
 	if (forgotten(l, now))
 		forget(&sum);
+	sum.x *= slowness;
+	sum.xx *= slowness * slowness;
+	sum.xy *= slowness;
 	share = 1 / (1 + (double)sum.known / FADES);
 	add_point(&sum, 0.1, 0.1, share);
 	add_point(&sum, 10, 10, share);
@@ -59,7 +63,7 @@ double wait_expected(const struct wait_line *l, double estimate_s, msec now)
 	mean_y = sum.y / sum.n;
 	spread = sum.xx / sum.n - mean_x * mean_x;
 	slope = spread > 0 ? (sum.xy / sum.n - mean_x * mean_y) / spread : 1;
-	s = mean_y + (slope > 0 ? slope : 0) * (estimate_s - mean_x);
+	s = mean_y + within(slope, 0, STEEPEST) * (estimate_s - mean_x);
 	return within(s, estimate_s / FAR > LEAST_S ? estimate_s / FAR : LEAST_S, HUGE_VAL);
 }
 
@@ -75,7 +79,7 @@ static void note_error(struct wait_line *l, double expected_s, double real_s)
 }
 
 void wait_came(
-    struct wait_line *l, double estimate_s, double expected_s, double real_s, msec now)
+    struct wait_line *l, double nominal_s, double expected_s, double real_s, msec now)
 {
 	unsigned b = 0;
 
@@ -95,7 +99,7 @@ void wait_came(
 	l->y *= KEPT;
 	l->xx *= KEPT;
 	l->xy *= KEPT;
-	add_point(l, estimate_s, within(real_s, expected_s / FAR, expected_s * FAR), 1);
+	add_point(l, nominal_s, within(real_s, expected_s / FAR, expected_s * FAR), 1);
 }
 
 double wait_error(const struct wait_line *l)

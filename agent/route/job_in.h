@@ -77,7 +77,7 @@ struct job {
 	struct policy_choice choice;
 	struct policy_pressure pressure;	/* at the choice */
 	double regret_s;
-	double estimate_s, expected_s;	/* to the first token of the choice: fleet/wait.h; -1: unknown */
+	double nominal_s, expected_s;	/* to the first token of the choice: fleet/wait.h; -1: unknown */
 	enum fact_step step;
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
 	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */

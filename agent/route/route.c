@@ -172,7 +172,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	o->lesson.hidden = hidden_tokens(j, cached, c->depth);
 	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
 	ledger_weigh(e, job_extra(j));
-	o->estimate_s = (float)j->estimate_s;
+	o->estimate_s = (float)j->nominal_s;
 	o->expected_s = (float)j->expected_s;
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;

@@ -47,7 +47,7 @@ struct open_request {
 	struct list of_owner;		/* in owner->open */
 	uint64_t placed_as;		/* what its PLACED said */
 	struct lesson lesson;
-	/* of its first token, in seconds: fleet/wait.h; negative, 0: unknown */
+	/* of its first token: nominal and expected seconds of fleet/wait.h; negative, 0: unknown */
 	float estimate_s, expected_s;
 	/* pool for which a server of another one computes it, NULL: none. Then the two above are the
 	 * seconds to compute (0: they teach nothing) and to transfer it */

@@ -15,14 +15,16 @@ static double waiting(const struct job *j, const struct server *s, const struct 
 void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
+	double slowness = j->pool_seen->slowness, estimate_s;
 
 	j->expected_s = -1;
 	if (j->step < STEP_END)
 		return;
-	j->estimate_s = c->adapter_s + c->kv_s + c->load_s + (c->split
+	estimate_s = c->adapter_s + c->kv_s + c->load_s + (c->split
 	    ? prefill_estimate_s(j, c, waiting(j, s, c))
 	    : waiting(j, s, c) + c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached));
-	j->expected_s = wait_expected(&j->pool_seen->wait, j->estimate_s, j->rq.now);
+	j->nominal_s = estimate_s / slowness;
+	j->expected_s = wait_expected(&j->pool_seen->wait, estimate_s, slowness, j->rq.now);
 }
 
 double wait_at(const struct server *s, msec now)
@@ -35,7 +37,7 @@ double wait_at(const struct server *s, msec now)
 		return -1;
 	if (s->n_unanswered > 0 && since > 0)
 		waits -= since;
-	return waits > 0 ? wait_expected(&p->wait, waits, now) : 0;
+	return waits > 0 ? wait_expected(&p->wait, waits, p->slowness, now) : 0;
 }
 
 /* Not for a request whose length is unknown, nor one that went elsewhere or that a sibling sent. */

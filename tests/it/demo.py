@@ -2,7 +2,7 @@
 """demo.py - the main job on a real HAProxy: a multi-turn chat load over four stub engines, first
 balanced by leastconn alone, then with kvroute. Prints one table, the explanation of one decision,
 and the speed of the engines as the agent learned it. KEEP=1 leaves the second set-up running;
-"demo.py stop" (make demo-stop) ends it.
+"demo.py stop" (make demo-stop) ends it. LOAD=agents: demo_agents.py instead.
 
 The load is open: conversations begin five a second and users think for three seconds on average,
 independent of the engines, so times count from when a request was due. Each takes 50 s.
@@ -54,11 +54,11 @@ def run(routed):
     return out, None
 
 
-def load(f, name):
+def load(f, name, options=tuple(LOAD)):
     path = os.path.join(f.folder, "load.json")
     argv = [os.path.join(BUILD, "tests/tools/chat_load"), "--url", "http://127.0.0.1:%d" % f.port,
             "--json",
-            "--out", path, "--progress"] + LOAD
+            "--out", path, "--progress", *options]
     subprocess.run(argv + ["--label", "%-10s" % name], check=True, timeout=300)
     with open(path) as g:
         return json.load(g)
@@ -89,13 +89,15 @@ def learned(metrics):
 
 
 def expected(f):
-    """Return the median of |expected - real| / real of the times to the first token, without the
-    first tenth of the requests, and of how many; None: no such times."""
-    page = json.loads(f.get("/decisions?n=4096", f.metrics_port)[1])["decisions"]
-    pairs = [(d["expected_ms"], d["after"]["first_ms"]) for d in reversed(page)
-             if d.get("expected_ms", -1) >= 0 and d["after"].get("first_ms", 0) > 0]
-    off = sorted(abs(e - r) / r for e, r in pairs[len(pairs) // 10:])
-    return (off[len(off) // 2], len(off)) if off else None
+    """Return how far the expected times to the first token were off: kvroute_pool_wait_error_ratio,
+    the median of the latest; the share of all within 25 %, from kvroute_pool_wait_ratio; of how
+    many. None: no such times."""
+    m = f.metrics()
+    upto = lambda le: m['kvroute_pool_wait_ratio_bucket{pool="pool",le="%s"}' % le]
+    if upto("+Inf") == 0:
+        return None
+    return (m['kvroute_pool_wait_error_ratio{pool="pool"}'],
+            (upto("1.25") - upto("0.75")) / upto("+Inf"), upto("+Inf"))
 
 
 def why(f):
@@ -129,8 +131,9 @@ def table(plain, routed):
     if routed["agent"]:
         row("agent time, p50 / p99, upper bounds", "", "<= %d / <= %d us" % routed["agent"])
     if routed["expected"]:
-        row("error of the expected time, median of %d" % routed["expected"][1], "",
-            "%.0f %%" % (100 * routed["expected"][0]))
+        row("error of the expected time, median", "", "%.0f %%" % (100 * routed["expected"][0]))
+        row("of %d within 25 %%" % routed["expected"][2], "",
+            "%.0f %%" % (100 * routed["expected"][1]))
     if routed["learned"]:
         print("  learned tokens/s of an engine: %d (true: %d; initial estimate: %d)" %
               (routed["learned"], TPS, ASSUMED_TPS))
@@ -172,6 +175,9 @@ def main():
     if sys.argv[1:] == ["stop"]:
         return stop()
     stop()
+    if os.environ.get("LOAD") == "agents":
+        import demo_agents
+        return demo_agents.main()
     print("HAProxy, four stub engines; %d conversations of %d turns on %d system prompts begin,\n"
           "%d a second, and their users think for %d s on average"
           % (CONVERSATIONS, TURNS, SYSTEMS, RATE, THINK), flush=True)

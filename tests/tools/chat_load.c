@@ -541,7 +541,8 @@ static void run(struct load *l)
 	l->loop = ev_default_loop(0);
 	slots_init(l);
 	ev_prepare_init(&l->dispatch, dispatch_cb);
-	ev_timer_init(&l->tick, tick_cb, TICK_S, l->o.think > 0 || l->o.rate > 0 || l->agents ? 0.002 : TICK_S);
+	ev_timer_init(&l->tick, tick_cb, TICK_S,
+		      l->o.think > 0 || l->o.rate > 0 || l->agents ? 0.002 : TICK_S);
 	ev_signal_init(&l->stop, stop_cb, SIGINT);
 	l->dispatch.data = l->tick.data = l->stop.data = l;
 	ev_prepare_start(l->loop, &l->dispatch);

@@ -26,6 +26,7 @@ static const char usage_text[] =
 "  --max-seqs N        sequences in the batch (256)\n"
 "  --step-tokens N     token budget of a step (2048)\n"
 "  --prefill-tps X     uncached prompt tokens a second (8000)\n"
+"  --attention-ns X    and for each of them and each token before it (0)\n"
 "  --decode-ms X       time of a step that decodes (8)\n"
 "  --decode-seq-ms X   and for each sequence in it (0.05)\n"
 "  --default-out N     output tokens of a request that names no limit (16)\n"
@@ -43,7 +44,7 @@ enum { OPT_LISTEN = 1000, OPT_CONTROL, OPT_NAME, OPT_MODEL, OPT_EARLY, OPT_HELP,
 /* The numeric options, after OPT_NUMBER in this order. */
 enum { NUM_BLOCK_SIZE, NUM_BLOCKS, NUM_SEQS, NUM_STEP, NUM_TPS, NUM_DECODE, NUM_DECODE_SEQ,
        NUM_DEFAULT_OUT, NUM_MAX_OUT, NUM_BODY, NUM_CONNS, NUM_SEED, NUM_HOLD,
-       NUM_TRANSFER, NUM_TRANSFER_1K, N_NUMS };
+       NUM_TRANSFER, NUM_TRANSFER_1K, NUM_ATTENTION, N_NUMS };
 
 static const struct {
 	const char *name;
@@ -54,6 +55,7 @@ static const struct {
 	{ "decode-seq-ms", 0, 60000 }, { "default-out", 1, 65536 }, { "max-out", 1, 65536 },
 	{ "max-body", 1024, 1 << 30 }, { "max-conns", 1, 100000 }, { "seed", 0, 4294967295.0 },
 	{ "hold-s", 0.001, 86400 }, { "transfer-ms", 0, 60000 }, { "transfer-1k-ms", 0, 60000 },
+	{ "attention-ns", 0, 1000 },
 };
 
 static int fail(const char *text)
@@ -102,6 +104,7 @@ static int set_number(struct engine *e, int which, const char *text)
 	case NUM_CONNS: o->max_conns = (uint32_t)v; break;
 	case NUM_SEED: o->sched.seed = (uint64_t)v; break;
 	case NUM_HOLD: o->hold_s = v; break;
+	case NUM_ATTENTION: o->sched.attention_ns = v; break;
 	case NUM_TRANSFER: o->transfer_ms = v; break;
 	case NUM_TRANSFER_1K: o->transfer_1k_ms = v; break;
 	}

@@ -29,8 +29,9 @@ struct load_opts {
 	bool think_constant;	/* all pauses are <think> long, else it is the mean of an exponential */
 	bool chunked, model_first, whole;	/* whole: answers are not streamed */
 	bool progress, json;
-	const char *agents, *dry;	/* a plan of agents.h; where its requests go instead of a server */
-	enum agents_names { NAMES_HEADERS, NAMES_BODY, NAMES_NONE } names;	/* of sessions */
+	const char *agents;	/* a plan of agents.h */
+	const char *dry;	/* where its requests go instead of a server */
+	enum agents_names { NAMES_HEADERS, NAMES_BODY, NAMES_NONE } names;	/* of its sessions */
 };
 
 /* ---- load_opts.c: the command line ---- */

@@ -180,11 +180,13 @@ static bool admit(struct sched *s, struct seq *q, double now)
 	return true;
 }
 
-static uint32_t plan_prefill(struct seq *q, uint32_t budget)
+/* Plan tokens of the prompt; <pairs>: of each of them with a token before it. */
+static uint32_t plan_prefill(struct seq *q, uint32_t budget, double *pairs)
 {
 	uint32_t left = q->n_prompt - q->computed;
 
 	q->plan = left < budget ? left : budget;
+	*pairs += q->plan * (q->computed + q->plan / 2.0);
 	return q->plan;
 }
 
@@ -192,7 +194,7 @@ double sched_begin(struct sched *s, double now)
 {
 	uint32_t budget = s->o.step_tokens, n_decode = 0, n_prefill = 0;
 	struct list *l;
-	double seconds;
+	double seconds, pairs = 0;
 
 	for (l = s->running.next; l != &s->running; l = l->next) {
 		struct seq *q = list_entry(l, struct seq, link);
@@ -205,19 +207,19 @@ double sched_begin(struct sched *s, double now)
 		struct seq *q = list_entry(l, struct seq, link);
 
 		if (q->n_out == 0)
-			n_prefill += plan_prefill(q, budget - n_prefill);
+			n_prefill += plan_prefill(q, budget - n_prefill, &pairs);
 	}
 	while (s->n_waiting && s->n_running < s->o.max_seqs && n_prefill < budget) {
 		struct seq *q = list_entry(s->waiting.next, struct seq, link);
 
 		if (!admit(s, q, now))
 			break;
-		n_prefill += plan_prefill(q, budget - n_prefill);
+		n_prefill += plan_prefill(q, budget - n_prefill, &pairs);
 	}
 	if (n_decode + n_prefill == 0)
 		return -1;
 	s->stats.steps++;
-	seconds = n_prefill / s->o.prefill_tps;
+	seconds = n_prefill / s->o.prefill_tps + pairs * s->o.attention_ns * 1e-9;
 	if (n_decode)
 		seconds += (s->o.decode_ms + n_decode * s->o.decode_seq_ms) / 1000;
 	return seconds < STEP_MIN_S ? STEP_MIN_S : seconds;

@@ -16,6 +16,7 @@ struct sched_opts {
 	uint32_t max_seqs;		/* running at once */
 	uint32_t step_tokens;		/* prompt and output tokens of one step together */
 	double prefill_tps;		/* uncached prompt tokens a second */
+	double attention_ns;		/* and for each of these and each token before it */
 	double decode_ms;		/* a step that decodes takes this, */
 	double decode_seq_ms;		/* and this for each sequence it decodes */
 	uint64_t seed;			/* of the words that are made */

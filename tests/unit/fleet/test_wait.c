@@ -23,7 +23,7 @@ static double learn(
 	for (unsigned i = 0; i < n; i++) {
 		double estimate = most * rng_below(rng, 1000) / 1000.0;
 		double real = (a + b * estimate) * (1 + off * (rng_below(rng, 2001) / 1000.0 - 1));
-		double expected = wait_expected(l, estimate, now);
+		double expected = wait_expected(l, estimate, 1, now);
 
 		if (i >= n * 9 / 10)
 			sum += fabs(expected - real) / real;
@@ -37,10 +37,10 @@ static void estimates_count_until_others_are_known(void **state)
 	struct wait_line l = { 0 };
 
 	(void)state;
-	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
-	assert_near(wait_expected(&l, 3, now), 3, 1e-6);
-	assert_near(wait_expected(&l, 100, now), 100, 1e-6);
-	assert_near(wait_expected(&l, 0, now), 0.001, 1e-6);		/* never none */
+	assert_near(wait_expected(&l, 0.1, 1, now), 0.1, 1e-6);
+	assert_near(wait_expected(&l, 3, 1, now), 3, 1e-6);
+	assert_near(wait_expected(&l, 100, 1, now), 100, 1e-6);
+	assert_near(wait_expected(&l, 0, 1, now), 0.001, 1e-6);		/* never none */
 	assert_true(wait_error(&l) < 0);
 }
 
@@ -71,8 +71,8 @@ static void a_longer_queue_is_expected_to_take_longer(void **state)
 	(void)state;
 	rng_init(&rng, 1);
 	learn(&l, &rng, 1000, 0.05, 0, 0.5, 0.02);
-	assert_true(wait_expected(&l, 10, now) > 1);
-	assert_true(wait_expected(&l, 100, now) > 10);
+	assert_true(wait_expected(&l, 10, 1, now) > 1);
+	assert_true(wait_expected(&l, 100, 1, now) > 10);
 }
 
 static void one_first_token_moves_it_little(void **state)
@@ -83,11 +83,42 @@ static void one_first_token_moves_it_little(void **state)
 	(void)state;
 	rng_init(&rng, 1);
 	learn(&l, &rng, 500, 0.02, 1, 0.1, 1);
-	wait_came(&l, 0.5, wait_expected(&l, 0.5, now), 600, now);
-	wait_came(&l, 0.5, wait_expected(&l, 0.5, now), 0, now);
-	assert_near(wait_expected(&l, 0.5, now), 0.52, 0.2);
+	wait_came(&l, 0.5, wait_expected(&l, 0.5, 1, now), 600, now);
+	wait_came(&l, 0.5, wait_expected(&l, 0.5, 1, now), 0, now);
+	assert_near(wait_expected(&l, 0.5, 1, now), 0.52, 0.2);
 	learn(&l, &rng, 600, 0.1, 5, 0.1, 1);		/* but many do */
-	assert_near(wait_expected(&l, 0.5, now), 2.6, 0.25);
+	assert_near(wait_expected(&l, 0.5, 1, now), 2.6, 0.25);
+}
+
+/* Estimates that are nearly alike, and times that happen to grow with them, say little of others. */
+static void estimates_alike_make_no_steep_line(void **state)
+{
+	struct wait_line l = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 500; i++) {
+		double estimate = 0.5 + 0.001 * (i % 11), real = 0.3 + 0.04 * (i % 11);
+
+		now += 100;
+		wait_came(&l, estimate, wait_expected(&l, estimate, 1, now), real, now);
+	}
+	assert_near(wait_expected(&l, 0.5, 1, now), 0.45, 0.3);
+	assert_true(wait_expected(&l, 5, 1, now) < 20);		/* 180 along the line */
+	assert_true(wait_expected(&l, 5, 1, now) > 1.25);
+}
+
+/* The line has made up for the slowness until that is learned; both together were too much. */
+static void what_the_slowness_learns_does_not_count_twice(void **state)
+{
+	struct wait_line l = { 0 };
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 1);
+	learn(&l, &rng, 300, 0, 0.5, 0.1, 2);
+	assert_near(wait_expected(&l, 1, 1, now), 0.45, 0.15);
+	assert_near(wait_expected(&l, 0.4, 0.4, now), 0.45, 0.15);
+	assert_near(wait_expected(&l, 1.6, 1.6, now), 0.45, 0.15);
 }
 
 /* HAProxy may refuse all that wait so long; then no first token comes that tells better. */
@@ -102,11 +133,11 @@ static void a_line_that_no_first_token_confirms_is_forgotten(void **state)
 	learn(&l, &rng, 3000, 20, 1, 0.1, 0.1);
 	count = l.count;
 	now += 60000;
-	assert_true(wait_expected(&l, 0.1, now) > 5);
+	assert_true(wait_expected(&l, 0.1, 1, now) > 5);
 	now += 70000;
-	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
+	assert_near(wait_expected(&l, 0.1, 1, now), 0.1, 1e-6);
 	wait_came(&l, 0.1, 0.1, 0.1, now);
-	assert_near(wait_expected(&l, 0.1, now), 0.1, 1e-6);
+	assert_near(wait_expected(&l, 0.1, 1, now), 0.1, 1e-6);
 	assert_int_equal(l.count, count + 1);
 }
 
@@ -135,6 +166,8 @@ int main(void)
 		cmocka_unit_test(a_line_is_learned),
 		cmocka_unit_test(a_longer_queue_is_expected_to_take_longer),
 		cmocka_unit_test(one_first_token_moves_it_little),
+		cmocka_unit_test(estimates_alike_make_no_steep_line),
+		cmocka_unit_test(what_the_slowness_learns_does_not_count_twice),
 		cmocka_unit_test(a_line_that_no_first_token_confirms_is_forgotten),
 		cmocka_unit_test(the_histogram_has_each_once),
 	};

@@ -1,0 +1,111 @@
+"""demo_agents.py - make demo LOAD=agents: sessions of coding agents, with tools, subagents, edits and
+compactions, over four stub engines behind a real HAProxy: balanced by leastconn; each session on one
+server (a stick table); with kvroute, if HAProxy shows it the first 13 KB of a body, and if it shows
+the whole. Prints one table. The load is that of the simulator (tests/tools/agents_plan.c), with
+shorter pauses and answers, so that it ends. One seed: the same sessions in each column, of which
+each answers what it can in SECONDS.
+
+The newest HAProxy under build/haproxy, which reports first tokens from 3.0 on, or the one in HAPROXY.
+"""
+import glob
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+from demo import expected, learned, load
+from fleet import BUILD, HAPROXY, TOP, Fleet, edited
+
+# Engines with a cache of 800,000 tokens, where attention takes its share as on a GPU that is so
+# fast. Their speed is not configured.
+TPS = 20000
+ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "50000", "--decode-ms", "6",
+          "--step-tokens", "8192"]
+SECONDS = 35
+PLAN = ["--sessions", os.environ.get("SESSIONS", "16"), "--seed", os.environ.get("SEED", "7"),
+        "--over", "15", "--turns", "20", "--read", "6000", "--pause", "0.7", "--answer", "60", "--summary", "400"]
+LOAD = ["--api", "messages", "--concurrency", "200", "--timeout", "170", "--seconds", str(SECONDS)]
+BINARY = HAPROXY if "HAPROXY" in os.environ else \
+    max(glob.glob(TOP + "/build/haproxy/*/haproxy"), default=HAPROXY)
+SESSION = "req.hdr(x-claude-code-session-id)"
+
+
+def sticky(text):
+    return edited(text, "backend pool\n", "backend pool\n    stick-table type string len 64 size 10k "
+                  "expire 30m\n    stick on %s\n" % SESSION)
+
+
+COLUMNS = [
+    ("leastconn", {"agent": False, "routed": False}),
+    ("sticky", {"agent": False, "routed": False, "edit": sticky}),
+    ("kvroute, 16 KB", {"bufsize": 16384}),
+    ("kvroute, 1 MB", {"bufsize": 1 << 20, "spop": "max_frame_size: 1048576"}),
+]
+
+
+def run(name, options, plan):
+    f = Fleet(haproxy=BINARY, engines=4, show=False, engine_options=ENGINE, processing=None, **options)
+    try:
+        f.start()
+        out = load(f, name, ["--agents", plan] + LOAD)
+        metrics = f.metrics() if f.with_agent else {}
+        out["learned"] = learned(metrics)
+        out["expected"] = expected(f) if f.with_agent else None
+    except BaseException:
+        f.show_logs()
+        f.stop()
+        raise
+    f.stop()
+    return out
+
+
+def make_plan(folder):
+    path = os.path.join(folder, "plan")
+    with open(path, "wb") as f:
+        subprocess.run([os.path.join(BUILD, "tests/tools/agents_plan")] + PLAN, stdout=f, check=True)
+    return path
+
+
+def describe(path):
+    with open(path) as f:
+        lines = [json.loads(line) for line in f]
+    tokens = [x["input_length"] for x in lines]
+    return ("HAProxy, four stub engines of %d tokens/s; %d requests of %d sessions of agents: %d "
+            "subagents,\n%d compactions; prompts of %dK to %dK tokens, median %dK (4 bytes each)"
+            % (TPS, len(lines), 1 + max(x["plan"]["session"] for x in lines),
+               sum(x["plan"]["kind"] == "first" and x["plan"]["agent"] > 0 for x in lines),
+               sum(x["plan"]["kind"] == "compacted" for x in lines),
+               min(tokens) / 1000, max(tokens) / 1000, statistics.median(tokens) / 1000))
+
+
+def row(name, cells):
+    print("  %-36s" % name + "".join("%16s" % c for c in cells))
+
+
+def table(results):
+    all_of = [r for _, r in results]
+    ms = lambda key: ["%.0f ms" % r[key] for r in all_of]
+    print()
+    row("", [name for name, _ in results])
+    row("time to first token, mean", ms("ttft_mean_ms"))
+    row("time to first token, p90", ms("ttft_p90_ms"))
+    row("cached share of prompt tokens", ["%.1f %%" % (100 * r["cached_share"]) for r in all_of])
+    row("answered requests, begun in %d s" % SECONDS, ["%d" % r["ok"] for r in all_of])
+    row("failed requests", ["%d" % r["failed"] for r in all_of])
+    row("error of the expected time, median",
+        ["%.0f %%" % (100 * r["expected"][0]) if r["expected"] else "" for r in all_of])
+    row("of all, expected within 25 %", ["%.0f %%" % (100 * r["expected"][1]) if r["expected"] else ""
+                                 for r in all_of])
+    row("learned tokens/s", ["%.0f" % r["learned"] if r["learned"] else "" for r in all_of])
+    print()
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
+        plan = make_plan(folder)
+        print(describe(plan), flush=True)
+        results = [(name, run(name, options, plan)) for name, options in COLUMNS]
+    table(results)
+    worse = any(r["ttft_mean_ms"] >= results[0][1]["ttft_mean_ms"] for _, r in results[2:])
+    return 1 if worse or any(r["failed"] for _, r in results) else 0
