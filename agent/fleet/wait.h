@@ -46,7 +46,7 @@ struct wait_line {
  * <estimate_s> has it. */
 double wait_expected(const struct wait_line *l, double estimate_s, double slowness, msec now);
 
-/* The first token came after <real_s>. <nominal_s>: estimate_s / slowness of its wait_expected(). */
+/* The first token came after <real_s>. <nominal_s>: estimate_s / slowness, of wait_expected(). */
 void wait_came(
     struct wait_line *l, double nominal_s, double expected_s, double real_s, msec now);
 

@@ -173,6 +173,9 @@ static void top_start(struct body *b, enum json_event ev, struct span text)
 	case ACT_HINTS:
 		object_start(b, IN_HINTS, ev);
 		break;
+	case ACT_LIMITS:
+		object_start(b, IN_LIMITS, ev);
+		break;
 	case ACT_CONVERSATION:
 		conversation_start(b, ev, text);
 		break;
@@ -242,8 +245,9 @@ static void any_start(struct body *b, enum json_event ev, struct span text)
 		else
 			body_value_skip(b, ev);
 		break;
-	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_CONVERSATION:
-	case IN_SYSTEM: case IN_MESSAGE: case IN_PART: case IN_CALL: case IN_FUNCTION:
+	case IN_TOP: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_LIMITS:
+	case IN_CONVERSATION: case IN_SYSTEM: case IN_MESSAGE: case IN_PART: case IN_CALL:
+	case IN_FUNCTION:
 		keyed_start(b, level, ev, text);
 		break;
 	case IN_NAMES:
@@ -404,8 +408,8 @@ static void level_end(struct body *b, enum level what, enum level around)
 	case IN_IDS:
 		batch_ids_end(b);
 		break;
-	case IN_UNKNOWN: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_CONVERSATION:
-	case IN_NAMES: case IN_FUNCTION:
+	case IN_UNKNOWN: case IN_METADATA: case IN_NVEXT: case IN_HINTS: case IN_LIMITS:
+	case IN_CONVERSATION: case IN_NAMES: case IN_FUNCTION:
 		break;
 	}
 }
@@ -421,6 +425,8 @@ static enum place place_of(enum level level)
 		return PLACE_NVEXT;
 	case IN_HINTS:
 		return PLACE_HINTS;
+	case IN_LIMITS:
+		return PLACE_LIMITS;
 	case IN_CONVERSATION:
 		return PLACE_CONVERSATION;
 	case IN_SYSTEM: case IN_MESSAGE:

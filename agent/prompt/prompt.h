@@ -138,8 +138,9 @@ struct prompt {
 	int8_t priority;
 	bool priority_hinted;		/* it is that of agent_hints */
 	/* tokens of its answer, at most PROMPT_OUTPUT_MAX; 0: not told. <output_limit>: the engine makes
-	 * no more ("max_completion_tokens", else "max_tokens" or "max_output_tokens"). <output_hint>: the
-	 * client expects so many ("nvext": {"agent_hints": {"osl"}}) */
+	 * no more ("max_completion_tokens", else "max_tokens" or "max_output_tokens"; "max_new_tokens" in
+	 * SGLang's "sampling_params", "maxOutputTokens" in Google's "generationConfig"). <output_hint>:
+	 * the client expects so many ("nvext": {"agent_hints": {"osl"}}) */
 	uint32_t output_limit, output_hint;
 	struct prompt_name model, lora, salt, user;
 	uint64_t named[PROMPT_NAMED];	/* keyed hashes; 0: not told */

@@ -104,6 +104,7 @@ static const struct rule top_generate[] = {
 	RULE("text", ACT_PROMPT, 0),
 	RULE("input_ids", ACT_PROMPT, 1),
 	RULE("image_data", ACT_NAME, NAME_IMAGES),
+	RULE("sampling_params", ACT_LIMITS, 0),
 	END
 };
 
@@ -114,6 +115,8 @@ static const struct rule top_contents[] = {
 	RULE("tools", ACT_TOOLS, TOOLS_TOOLS),
 	RULE("toolConfig", ACT_OPTION, 0),
 	RULE("tool_config", ACT_OPTION, 0),
+	RULE("generationConfig", ACT_LIMITS, 0),
+	RULE("generation_config", ACT_LIMITS, 0),
 	RULE("cachedContent", ACT_NAME, NAME_EXTRA),	/* a stored prompt, before this one */
 	RULE("cached_content", ACT_NAME, NAME_EXTRA),
 	END
@@ -135,6 +138,13 @@ static const struct rule conversation[] = { RULE("id", ACT_NAME, NAME_CONVERSATI
 static const struct rule nvext[] = { RULE("agent_hints", ACT_HINTS, 0), END };
 static const struct rule hints[] = {
 	RULE("priority", ACT_PRIORITY, 1), RULE("osl", ACT_OUTPUT, 0), END
+};
+
+static const struct rule limits[] = {
+	RULE("max_new_tokens", ACT_LIMIT, 0),
+	RULE("maxOutputTokens", ACT_LIMIT, 0),
+	RULE("max_output_tokens", ACT_LIMIT, 0),
+	END
 };
 
 static const struct rule message[] = {
@@ -245,6 +255,8 @@ const struct rule *rule_find(enum prompt_api api, enum place place, struct span 
 		return look(conversation, key);
 	case PLACE_HINTS:
 		return look(hints, key);
+	case PLACE_LIMITS:
+		return look(limits, key);
 	case PLACE_MESSAGE:
 		return look(api == API_RESPONSES ? item : api == API_CONTENTS ? content : message, key);
 	case PLACE_PART:

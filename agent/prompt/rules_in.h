@@ -10,6 +10,7 @@ enum place {
 	PLACE_METADATA,		/* its member "metadata" */
 	PLACE_NVEXT,		/* its member "nvext" */
 	PLACE_HINTS,		/* "agent_hints" in that */
+	PLACE_LIMITS,		/* "sampling_params" or "generationConfig" */
 	PLACE_CONVERSATION,	/* its member "conversation" */
 	PLACE_MESSAGE,		/* an element of "messages", "input" or "contents" */
 	PLACE_PART,		/* an element of a list of content parts */
@@ -22,7 +23,7 @@ enum act {
 	ACT_NONE,		/* does not count */
 	/* top */
 	ACT_NAME,		/* <arg> enum name_slot */
-	ACT_METADATA, ACT_NVEXT, ACT_HINTS,
+	ACT_METADATA, ACT_NVEXT, ACT_HINTS, ACT_LIMITS,
 	ACT_CONVERSATION,	/* a name, or an object that has one */
 	ACT_PRIORITY,		/* a number; <arg> 1: goes before one of <arg> 0 */
 	ACT_LIMIT,		/* a number of tokens; <arg> 1: goes before one of <arg> 0 */

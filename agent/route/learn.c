@@ -487,7 +487,7 @@ static void learn_open(
 	}
 	if (out->confirm)
 		learn_served(r, e, to, f, out, now);
-	else				/* its blocks may never be stored */
+	else if (e->server->stores_due == e->since)	/* its blocks may never be stored */
 		e->server->stores_due = 0;
 	out->confirm |= e->answered && !failed;
 	out->claim = entry_close(r, e, out->confirm, now);

@@ -1,11 +1,12 @@
-"""demo_agents.py - make demo LOAD=agents: sessions of coding agents, with tools, subagents, edits and
-compactions, over four stub engines behind a real HAProxy: balanced by leastconn; each session on one
-server (a stick table); with kvroute, if HAProxy shows it the first 13 KB of a body, and if it shows
-the whole. Prints one table. The load is that of the simulator (tests/tools/agents_plan.c), with
-shorter pauses and answers, so that it ends. One seed: the same sessions in each column, of which
+"""demo_agents.py - make demo LOAD=agents: sessions of coding agents, with tools, subagents, edits
+and compactions, over four stub engines behind a real HAProxy: balanced by leastconn; each session
+on one server (a stick table); with kvroute, if HAProxy shows it the first 13 KB of a body, and if
+it shows the whole. Prints one table. The load is that of the simulator
+(tests/tools/agents_plan.c), with shorter pauses and answers, so that it ends. One seed: the same sessions in each column, of which
 each answers what it can in SECONDS.
 
-The newest HAProxy under build/haproxy, which reports first tokens from 3.0 on, or the one in HAPROXY.
+The newest HAProxy under build/haproxy, which reports first tokens from 3.0 on, or the one in
+HAPROXY.
 """
 import glob
 import json
@@ -20,11 +21,12 @@ from fleet import BUILD, HAPROXY, TOP, Fleet, edited
 # Engines with a cache of 800,000 tokens, where attention takes its share as on a GPU that is so
 # fast. Their speed is not configured.
 TPS = 20000
-ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "50000", "--decode-ms", "6",
-          "--step-tokens", "8192"]
+ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "50000", "--decode-ms",
+          "6", "--step-tokens", "8192"]
 SECONDS = 35
 PLAN = ["--sessions", os.environ.get("SESSIONS", "16"), "--seed", os.environ.get("SEED", "7"),
-        "--over", "15", "--turns", "20", "--read", "6000", "--pause", "0.7", "--answer", "60", "--summary", "400"]
+        "--over", "15", "--turns", "20", "--read", "6000", "--pause", "0.7", "--answer", "60",
+        "--summary", "400"]
 LOAD = ["--api", "messages", "--concurrency", "200", "--timeout", "170", "--seconds", str(SECONDS)]
 BINARY = HAPROXY if "HAPROXY" in os.environ else \
     max(glob.glob(TOP + "/build/haproxy/*/haproxy"), default=HAPROXY)
@@ -32,8 +34,8 @@ SESSION = "req.hdr(x-claude-code-session-id)"
 
 
 def sticky(text):
-    return edited(text, "backend pool\n", "backend pool\n    stick-table type string len 64 size 10k "
-                  "expire 30m\n    stick on %s\n" % SESSION)
+    return edited(text, "backend pool\n", "backend pool\n    stick-table type string len 64 size "
+                  "10k expire 30m\n    stick on %s\n" % SESSION)
 
 
 COLUMNS = [
@@ -45,7 +47,8 @@ COLUMNS = [
 
 
 def run(name, options, plan):
-    f = Fleet(haproxy=BINARY, engines=4, show=False, engine_options=ENGINE, processing=None, **options)
+    f = Fleet(haproxy=BINARY, engines=4, show=False, engine_options=ENGINE, processing=None,
+              **options)
     try:
         f.start()
         out = load(f, name, ["--agents", plan] + LOAD)
@@ -63,7 +66,8 @@ def run(name, options, plan):
 def make_plan(folder):
     path = os.path.join(folder, "plan")
     with open(path, "wb") as f:
-        subprocess.run([os.path.join(BUILD, "tests/tools/agents_plan")] + PLAN, stdout=f, check=True)
+        subprocess.run([os.path.join(BUILD, "tests/tools/agents_plan")] + PLAN, stdout=f,
+                       check=True)
     return path
 
 
@@ -95,8 +99,8 @@ def table(results):
     row("failed requests", ["%d" % r["failed"] for r in all_of])
     row("error of the expected time, median",
         ["%.0f %%" % (100 * r["expected"][0]) if r["expected"] else "" for r in all_of])
-    row("of all, expected within 25 %", ["%.0f %%" % (100 * r["expected"][1]) if r["expected"] else ""
-                                 for r in all_of])
+    row("of all, expected within 25 %",
+        ["%.0f %%" % (100 * r["expected"][1]) if r["expected"] else "" for r in all_of])
     row("learned tokens/s", ["%.0f" % r["learned"] if r["learned"] else "" for r in all_of])
     print()
 

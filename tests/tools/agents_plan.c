@@ -1,12 +1,12 @@
-/* agents_plan.c - write sessions of coding agents as a plan: who asks when, and how long each prompt
- * is. Drawn by the generator of kvroutectl sim --workload agentic (agent/sim/agentic.h).
+/* agents_plan.c - write sessions of coding agents as a plan: who asks when, and how long each
+ * prompt is. Drawn by the generator of kvroutectl sim --workload agentic (agent/sim/agentic.h).
  *
  *   agents_plan --sessions 24 --seed 7 > plan
  *   chat_load --agents plan --url ...      sends these requests, with bodies of that length
  *   kvroutectl sim plan                    simulates them
  *
- * A line is a turn, and a request of a trace as agent/sim/trace.h describes it. Its last member says
- * what a replay needs (tests/tools/lib/agents.h):
+ * A line is a turn, and a request of a trace as agent/sim/trace.h describes it. Its last member
+ * says what a replay needs (tests/tools/lib/agents.h):
  *
  *   "plan":{"session":3,"program":1,"agent":0,"turn":7,"after":6,"join":-1,"pause_ms":812.500,
  *           "keep":31200,"add":900,"kind":"next"}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_agents.py - the generator of agentic load: plans of tests/tools/agents_plan, the requests that
-chat_load makes of them, and their replay on a stub engine. Verdicts do not depend on speed."""
+"""test_agents.py - the generator of agentic load: plans of tests/tools/agents_plan, the requests
+that chat_load makes of them, and their replay on a stub engine. Verdicts do not depend on speed."""
 import json
 import os
 import subprocess
@@ -15,8 +15,9 @@ DIR = os.path.join(BUILD, "tests/tools")
 HANG = 180
 APIS = {"chat": "messages", "messages": "messages", "responses": "input"}
 # small prompts that are summarized often, subagents in each session, many edits
-SMALL = ("--sessions", "12", "--shared", "3000", "--limit", "16000", "--task", "500", "--read", "1500",
-         "--turns", "14", "--summary", "300", "--answer", "60", "--subagents", "1", "--edits", "0.2",
+SMALL = ("--sessions", "12", "--shared", "3000", "--limit", "16000", "--task", "500", "--read",
+         "1500", "--turns", "14", "--summary", "300", "--answer", "60", "--subagents", "1",
+         "--edits", "0.2",
          "--pause", "0.001", "--over", "0.1", "--block", "64")
 KINDS = {"first", "next", "edit", "summarize", "compacted"}
 
@@ -126,8 +127,8 @@ def test_edits_keep_what_was_before_them():
                 continue
             x, y = (json.dumps(said(r, "chat"), separators=(",", ":")) for r in (a, b))
             equal_bytes = next((i for i, (p, q) in enumerate(zip(x, y)) if p != q), len(x))
-            check(equal_bytes + 12000 >= 4 * b["keep"] - 300, "%d bytes of %d tokens" % (equal_bytes,
-                                                                                    b["keep"]))
+            check(equal_bytes + 12000 >= 4 * b["keep"] - 300,
+                  "%d bytes of %d tokens" % (equal_bytes, b["keep"]))
             shortened += equal_bytes < len(x) - 2
     check(shortened > 20, "%d edits" % shortened)
 
@@ -157,8 +158,8 @@ def test_calls_and_results_belong_together():
                 calls = [c["id"] for m in items for c in m.get("tool_calls", [])]
                 results = [m["tool_call_id"] for m in items if m["role"] == "tool"]
             elif api == "messages":
-                equal([m["role"] for m in items], ["user", "assistant"] * (len(items) // 2) + ["user"],
-                      "roles")
+                equal([m["role"] for m in items],
+                      ["user", "assistant"] * (len(items) // 2) + ["user"], "roles")
                 parts = [p for m in items for p in m["content"]]
                 calls = [p["id"] for p in parts if p["type"] == "tool_use"]
                 results = [p["tool_use_id"] for p in parts if p["type"] == "tool_result"]
@@ -176,7 +177,8 @@ def test_sessions_have_the_names_that_clients_give():
                      for r, s in zip(a, a[1:])):
         equal(r["head"], other["head"], "headers of one agent")
         names = [line.split(":")[0] for line in r["head"].splitlines()]
-        equal(names, ["x-claude-code-session-id", "x-claude-code-agent-id"][:2 if r["agent"] else 1],
+        equal(names,
+              ["x-claude-code-session-id", "x-claude-code-agent-id"][:2 if r["agent"] else 1],
               "headers")
     sessions, agents = {}, {}
     for r in requests(text, "messages"):
@@ -223,8 +225,8 @@ def test_a_replay_sends_each_turn_when_it_is_due():
             if turn > 0:
                 waits.append(todo[session, turn]["after"])
             for k in waits:
-                check(float(w["t"]) >= ends[session, k] + todo[session, turn]["pause_ms"] / 1e3 - 2e-3,
-                      "session %d: turn %d after %d" % (session, turn, k))
+                pause_s = todo[session, turn]["pause_ms"] / 1e3
+                check(float(w["t"]) >= ends[session, k] + pause_s - 2e-3, "session %d: turn %d after %d" % (session, turn, k))
 
 
 def test_the_engine_finds_what_the_plan_keeps():
@@ -254,8 +256,8 @@ def test_the_simulator_reads_the_same_plan():
         f.write(plan(*SMALL))
         f.flush()
         out = subprocess.run([os.path.join(BUILD, "kvroutectl"), "sim", f.name, "--engines", "2",
-                              "--preset", "leastconn", "--json"], stdout=subprocess.PIPE, check=True,
-                             timeout=HANG).stdout
+                              "--preset", "leastconn", "--json"], stdout=subprocess.PIPE,
+                             check=True, timeout=HANG).stdout
     row = json.loads(out.splitlines()[0])
     check(row["hit"] > 0.5 and row["failed"] == 0, "%r" % row)
 
@@ -284,7 +286,8 @@ def main():
             print("ok    " + name[5:].replace("_", " "), flush=True)
         except Exception as e:
             failed += 1
-            print("FAIL  %s: %s: %s" % (name[5:].replace("_", " "), type(e).__name__, e), flush=True)
+            print("FAIL  %s: %s: %s" % (name[5:].replace("_", " "), type(e).__name__, e),
+                  flush=True)
     print("%d passed, %d failed" % (len(tests) - failed, failed))
     return failed > 0
 

@@ -5,9 +5,9 @@
  *                                     bytes, of words that the    (answers decide, as for a real
  *                                     seed makes                  client)
  *
- * A turn sends the whole conversation again: tools and system prompt of the program, the messages of
- * the last turn, the answer that came (without its last 30 %, as if reasoning were removed) with a
- * call of a tool, and the result of that call, which has the length that is missing. A summarized
+ * A turn sends the whole conversation again: tools and system prompt of the program, the messages
+ * of the last turn, the answer that came (without its last 30 %, as if reasoning were removed) with
+ * a call of a tool, and the result of that call, which has the length that is missing. A summarized
  * conversation goes on with the answer that was the summary. An edit shortens an earlier result. */
 #ifndef KVROUTE_TOOLS_AGENTS_H
 #define KVROUTE_TOOLS_AGENTS_H
@@ -68,8 +68,8 @@ void agents_free(struct agents *a);
 /* Put the first turn of each session into <d>. */
 void agents_begin(struct agents *a, struct due *d);
 
-/* Turn <t> was answered with <text> at <now>: put what waited for it into <d>. Returns true if it was
- * the last one of its session. */
+/* Turn <t> was answered with <text> at <now>: put what waited for it into <d>. Returns true if it
+ * was the last one of its session. */
 bool agents_answered(struct talk *t, struct span text, double now, struct due *d);
 
 /* The turn <t> failed: no other turn of its session will be due. Returns true if no other one has
@@ -80,8 +80,8 @@ bool agents_dropped(const struct talk *t);
 bool agents_is_first(const struct talk *t);	/* of a session or a subagent */
 void agents_trace(const struct talk *t, FILE *f);	/* its place in the plan, as words key=value */
 
-/* Write each request to <f> instead of sending it, as if words were the answers: a JSON object a line,
- * of session, agent, turn, kind, head and body. */
+/* Write each request to <f> instead of sending it, as if words were the answers: a JSON object a
+ * line, of session, agent, turn, kind, head and body. */
 void agents_dry(struct agents *a, const struct load_opts *o, FILE *f);
 
 /* ---- agents_text.c: what they say ---- */

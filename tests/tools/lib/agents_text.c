@@ -1,6 +1,6 @@
-/* agents_text.c - what agents say: tools, system prompts, messages, calls of tools and their results,
- * in the form of an API. All text is words that the seed makes, at 4 bytes a token, so a body has
- * about four times the tokens of its plan. */
+/* agents_text.c - what agents say: tools, system prompts, messages, calls of tools and their
+ * results, in the form of an API. All text is words that the seed makes, at 4 bytes a token, so a
+ * body has about four times as many bytes as its plan has tokens. */
 #include "tests/tools/lib/agents.h"
 
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void put_tool(struct buf *out, const struct load_opts *o, uint64_t key, u
 	buf_puts(out, o->api == API_CHAT ? "}}" : "}");
 }
 
-/* Both depend on the program only. Together they have <opening> bytes or, for small ones, one tool. */
+/* Both depend on the program only. They have <opening> bytes or, for small ones, one tool. */
 static void put_opening(const struct agents_talk *a, const struct load_opts *o, struct buf *tools,
 			struct buf *system)
 {
@@ -100,7 +100,8 @@ static void put_user(struct agents_talk *a, enum api api, struct span text)
 }
 
 /* Say the answer, and call a tool unless it asks for none. */
-static void put_assistant(struct agents_talk *a, const struct load_opts *o, struct span text, bool call)
+static void put_assistant(struct agents_talk *a, const struct load_opts *o, struct span text,
+			  bool call)
 {
 	struct buf *said = &a->talk.said, arg = { 0 };
 	unsigned id = ++a->calls, tool;
@@ -149,7 +150,8 @@ static void put_result(struct agents_talk *a, const struct load_opts *o, size_t 
 /* Return the bytes of text that are missing until all is as long as <q> says. */
 static size_t missing(const struct agents_talk *a, const struct agents_turn *q)
 {
-	size_t whole = (size_t)(q->keep + q->add) * TOKEN_BYTES, there = a->opening + a->talk.said.n + FRAME;
+	size_t whole = (size_t)(q->keep + q->add) * TOKEN_BYTES;
+	size_t there = a->opening + a->talk.said.n + FRAME;
 
 	return whole > there + TEXT_MIN ? whole - there : TEXT_MIN;
 }
@@ -204,7 +206,8 @@ static void say_user(struct agents_talk *a, const struct load_opts *o, const str
 	buf_free(&text);
 }
 
-static void say_compacted(struct agents_talk *a, const struct load_opts *o, const struct agents_turn *q)
+static void say_compacted(struct agents_talk *a, const struct load_opts *o,
+			  const struct agents_turn *q)
 {
 	buf_free(&a->talk.said);
 	a->n_results = 0;
@@ -281,8 +284,8 @@ static void put_name(const struct agents_talk *a, const struct load_opts *o, str
 	buf_puts(out, o->api == API_MESSAGES ? "\"}" : "\"");
 }
 
-/* Keys come in the order in which the clients of these APIs send them: of the messages API first the
- * messages, then system prompt and tools. */
+/* Keys come in the order in which the clients of these APIs send them: of the messages API first
+ * the messages, then system prompt and tools. */
 void agents_put_body(const struct agents_talk *a, const struct load_opts *o, struct buf *out)
 {
 	struct load_opts own = *o;

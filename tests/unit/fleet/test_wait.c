@@ -90,7 +90,7 @@ static void one_first_token_moves_it_little(void **state)
 	assert_near(wait_expected(&l, 0.5, 1, now), 2.6, 0.25);
 }
 
-/* Estimates that are nearly alike, and times that happen to grow with them, say little of others. */
+/* Estimates nearly alike, and times that happen to grow with them, say little of others. */
 static void estimates_alike_make_no_steep_line(void **state)
 {
 	struct wait_line l = { 0 };

@@ -879,10 +879,43 @@ static void test_output(void **state)
 	body_free(b);
 }
 
+/* In objects of their own: of SGLang's generate, and of Google's contents. */
+static void test_output_of_others(void **state)
+{
+	static const struct {
+		enum prompt_api api;
+		uint32_t limit;
+		const char *body;
+	} cases[] = {
+		{ API_GENERATE, 40, "{'text':'a','sampling_params':{'temperature':0,'max_new_tokens':40}}" },
+		{ API_GENERATE, 40, "{'sampling_params':{'max_new_tokens':40},'text':'a'}" },
+		{ API_GENERATE, 0, "{'sampling_params':[{'max_new_tokens':40}],'text':'a'}" },
+		{ API_GENERATE, 0, "{'sampling_params':{'x':{'max_new_tokens':40}},'text':'a'}" },
+		{ API_GENERATE, 0, "{'sampling_params':null,'max_new_tokens':40,'text':'a'}" },
+		{ API_GENERATE, 0, "{'generationConfig':{'maxOutputTokens':40},'text':'a'}" },
+		{ API_CONTENTS, 30, "{'contents':[],'generationConfig':{'maxOutputTokens':30,'topK':9}}" },
+		{ API_CONTENTS, 30, "{'generation_config':{'max_output_tokens':30},'contents':[]}" },
+		{ API_CONTENTS, 1 << 20, "{'generationConfig':{'maxOutputTokens':1234567890123}}" },
+		{ API_CONTENTS, 0, "{'generationConfig':{'maxOutputTokens':'30'}}" },
+		{ API_CHAT, 0, "{'sampling_params':{'max_new_tokens':40}}" },
+		{ API_CHAT, 0, "{'generationConfig':{'maxOutputTokens':30}}" },
+	};
+	struct body *b = body_make();
+	char x[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		feed_text(b, cases[i].api, quoted(x, sizeof(x), cases[i].body));
+		if (body_prompt(b)->output_limit != cases[i].limit)
+			fail_msg("%s: limit %u", cases[i].body, body_prompt(b)->output_limit);
+	}
+	body_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_output),
+		cmocka_unit_test(test_output_of_others),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_pairs),

@@ -639,6 +639,25 @@ static void a_salt_that_events_never_name_leaves_the_tree(void **state)
 	end(&s);
 }
 
+/* Another request has started it, whose blocks should have been stored by now. */
+static void a_refused_request_stops_no_clock(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	teach(&s);
+	stores(&s, 10);
+	s.w.now += 1000;
+	asks(&s, "a");
+	s.w.now += 1000;
+	asks(&s, "b");
+	refused(&s.w, "b");
+	served(&s.w, "a");
+	s.w.now += SOURCE_QUIET_MS + 1;
+	assert_int_equal(asks(&s, "c"), 63);
+	end(&s);
+}
+
 static void a_refused_request_starts_no_clock(void **state)
 {
 	struct story s;
@@ -743,6 +762,7 @@ int main(void)
 		cmocka_unit_test(a_configured_size_bounds_no_events),
 		cmocka_unit_test(an_engine_whose_events_cannot_be_used_is_judged_by_requests),
 		cmocka_unit_test(a_salt_that_events_never_name_leaves_the_tree),
+		cmocka_unit_test(a_refused_request_stops_no_clock),
 		cmocka_unit_test(a_refused_request_starts_no_clock),
 		cmocka_unit_test(a_payload_that_is_no_batch_changes_nothing),
 		cmocka_unit_test(blocks_of_any_size_are_safe),
