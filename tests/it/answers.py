@@ -7,10 +7,12 @@ No verdict depends on speed: an engine that must be busy never answers, and what
 differs by hours.
 """
 import glob
+import hashlib
 import http.client
 import json
 import os
 import re
+import socket
 import sys
 import threading
 
@@ -108,14 +110,22 @@ def refused_when_the_wait_is_too_long(binary):
     nothing"""
     # as slow as the engine will be: to the agent, too, the long prompt takes half an hour
     conf = "policy: {prefill_tokens_per_s: 10}"
-    limits = lambda t: t.replace(TOP + "/haproxy-conf/recipes/waits.map", waits)
+
+    def limits(t):
+        t = edited(t, "sub(txn.kvroute.hit_tokens),div(8)", "sub(txn.kvroute.hit_tokens),mul(100)")
+        return edited(t, TOP + "/haproxy-conf/recipes/waits.map", waits)
     waits = os.path.join(os.environ.get("TMPDIR", "/tmp"), "waits.%d.map" % os.getpid())
     with open(waits, "w") as g:
         g.write("acme 2000000000\numbrella 60000\n")
     with Fleet(engines=1, haproxy=binary, conf="recipes/wait-limits.cfg", agent_conf=conf,
                edit=limits) as f:
         wait_facts(f)
+        huge = ask(f, text("huge", 6000), UMBRELLA)
+        equal((huge.status, "retry-after" in huge.headers), (413, False),
+              "a prompt that takes 10 minutes alone")
+        equal(ask(f, text("huge", 6000), ACME).status, 200, "a class that may wait so long")
         long = stall(f, text("long", 20000), ACME)
+        equal(ask(f, text("other", 6000), UMBRELLA).status, 413, "while others wait")
         for key in (UMBRELLA, {}, {"x-api-key": "unknown"}):
             a = ask(f, text("short", 20), key)
             equal(a.status, 429, "a short request of %r" % key)
@@ -182,13 +192,20 @@ def budgets_of_tokens(binary):
     """budgets.cfg: a key has so many tokens a minute, a dear model uses more of them"""
     maps = os.path.join(os.environ.get("TMPDIR", "/tmp"), "budgets.%d" % os.getpid())
     with open(maps + ".map", "w") as g:
-        g.write("acme 4000\numbrella 2000\n")
+        g.write("acme 4000\numbrella 2000\ncrowd 2000\n")
+    with open(maps + ".keys", "w") as g:
+        with open(TOP + "/haproxy-conf/recipes/keys.map") as keys:
+            g.write(keys.read())
+        g.write("%s crowd\n" % hashlib.sha256(b"example-key-crowd").hexdigest())
     with open(maps + ".prices", "w") as g:
         g.write("dear 8\n")
 
     def edit(t):
         t = edited(t, TOP + "/haproxy-conf/recipes/budgets.map", maps + ".map")
         t = edited(t, TOP + "/haproxy-conf/recipes/prices.map", maps + ".prices")
+        t = edited(t, TOP + "/haproxy-conf/recipes/keys.map", maps + ".keys")
+        t = edited(t, "wait-for-body time 10s", "wait-for-body time 1h")
+        t = edited(t, "timeout http-request 10s", "timeout http-request 1h")
         # a minute that does not end
         t = edited(t, "gpc_rate(1,60s)", "gpc_rate(1,20d)")
         return edited(t, "%[date,div(60)]", "now")
@@ -201,6 +218,7 @@ def budgets_of_tokens(binary):
         equal(550 < int(got[0].tokens) < 700, True, "variable tokens: " + got[0].tokens)
         equal([ask(f, text("dear", 400), ACME, model="dear").status for _ in range(3)],
               [200, 200, 429], "400 tokens each at eight times the price, of 4000")
+        at_once(f, "show table budgets")
         # HAProxy keeps an entry while a stream that counts in it has not quite ended
         wait_for("an empty table", 20, lambda: f.haproxy_command("clear table budgets") is not None
                  and "used:0" in f.haproxy_command("show table budgets"))
@@ -210,6 +228,31 @@ def budgets_of_tokens(binary):
         equal(ask(f, headers=ACME).status, 200, "another key")
     os.unlink(maps + ".map")
     os.unlink(maps + ".prices")
+    os.unlink(maps + ".keys")
+
+
+def at_once(f, show):
+    """Requests that all pass the first look at the budget, because none has come in whole."""
+    pending = []
+    for i in range(6):
+        body = json.dumps({"model": "stub", "max_tokens": 1, "messages": [
+            {"role": "user", "content": text("crowd%d" % i, 600)}]}).encode()
+        s = socket.create_connection(("127.0.0.1", f.port), HANG_SECONDS)
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json"
+                  b"\r\nx-api-key: example-key-crowd\r\ncontent-length: %d\r\n\r\n" % len(body)
+                  + body[:-1])
+        pending.append(s)
+    wait_for("all have passed it", 20, lambda: sum(
+        int(n) for n in re.findall(r"key=crowd.* use=(\d+)", f.haproxy_command(show))) == 6)
+    got = []
+    for s in pending:
+        s.sendall(b"}")
+        answer = http.client.HTTPResponse(s)
+        answer.begin()
+        got.append(answer.status)
+        answer.read()
+        s.close()
+    equal(got, [200] * 4 + [429] * 2, "600 tokens each of 2000, at once")
 
 
 def on(story, binary):

@@ -2,8 +2,8 @@
 and compactions, over four stub engines behind a real HAProxy: balanced by leastconn; each session
 on one server (a stick table); with kvroute, if HAProxy shows it the first 13 KB of a body, and if
 it shows the whole. Prints one table. The load is that of the simulator
-(tests/tools/agents_plan.c), with shorter pauses and answers, so that it ends. One seed: the same sessions in each column, of which
-each answers what it can in SECONDS.
+(tests/tools/agents_plan.c), with shorter pauses and answers, so that it ends. One seed: the same
+sessions in each column, of which each answers what it can in SECONDS.
 
 The newest HAProxy under build/haproxy, which reports first tokens from 3.0 on, or the one in
 HAPROXY.

@@ -226,7 +226,8 @@ def test_a_replay_sends_each_turn_when_it_is_due():
                 waits.append(todo[session, turn]["after"])
             for k in waits:
                 pause_s = todo[session, turn]["pause_ms"] / 1e3
-                check(float(w["t"]) >= ends[session, k] + pause_s - 2e-3, "session %d: turn %d after %d" % (session, turn, k))
+                check(float(w["t"]) >= ends[session, k] + pause_s - 2e-3,
+                      "session %d: turn %d after %d" % (session, turn, k))
 
 
 def test_the_engine_finds_what_the_plan_keeps():

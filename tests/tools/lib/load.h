@@ -59,7 +59,7 @@ void talk_request(const struct talk *t, const struct load_opts *o, struct buf *o
 /* The parts of a request, for agents.h. <more>: whole header lines. */
 void load_put_request(const struct talk *t, const struct load_opts *o, struct span more,
 		      struct span body, struct buf *out);
-void load_put_rest(const struct load_opts *o, struct buf *out);	/* model, limit, form of the answer */
+void load_put_rest(const struct load_opts *o, struct buf *out);	/* model, form of the answer */
 void load_words(struct buf *out, uint64_t key, size_t n);	/* <n> bytes, only by <key> */
 uint64_t load_key(const struct load_opts *o, uint64_t a, uint64_t b);
 
