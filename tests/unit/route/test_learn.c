@@ -173,6 +173,40 @@ static void moved_goes_last_by_load_and_in_turn_by_age(void **state)
 	world_end(&w);
 }
 
+/* A stream is open until its log line comes, or until ledger.max_age; then a late line changes
+ * nothing, and what the first token has confirmed stays. */
+static void a_stream_of_many_minutes(void **state)
+{
+	static const msec over[] = { -1000, 1000 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct world w;
+		msec end;
+
+		world_start(&w);
+		ask(&w, "long", "ab");
+		w.now += 1000;
+		tell_first(&w, "long", "s1", 200, STREAM);
+		for (end = w.now - 1000 + w.o.ledger_max_age_ms + over[i]; w.now + 10000 < end; ) {
+			w.now += 10000;
+			speak(&w, 0, SPAN("lb1/1;s1=1,1,0,1;s2=1,0,0,1;s3=1,0,0,1"));
+			route_tick(w.r, w.now);
+			assert_int_equal(server(&w, "s1").v.open, 1);
+		}
+		w.now = end;
+		route_tick(w.r, w.now);
+		assert_int_equal(stats(&w).open, i == 0);
+		assert_int_equal(stats(&w).closed_by_age, i);
+		tell_done(&w, "long", "s1", 200, "--", 900);
+		assert_int_equal(stats(&w).open, 0);
+		assert_int_equal(stats(&w).facts_unknown, i);
+		assert_int_equal(stats(&w).closed_by_load, 0);
+		assert_true(held(&w, "ab") > 0);
+		world_end(&w);
+	}
+}
+
 /* If a server that is in no load string served it, no known server holds its pages. */
 static void served_by_a_stranger(void **state)
 {
@@ -669,6 +703,7 @@ int main(void)
 		cmocka_unit_test(a_failure_takes_only_its_own),
 		cmocka_unit_test(redispatched),
 		cmocka_unit_test(moved_goes_last_by_load_and_in_turn_by_age),
+		cmocka_unit_test(a_stream_of_many_minutes),
 		cmocka_unit_test(served_by_a_stranger),
 		cmocka_unit_test(facts_of_unknown_requests),
 		cmocka_unit_test(one_uid_is_one_request),
