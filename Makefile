@@ -1,7 +1,8 @@
 # kvroute - read from top to bottom.
 #
 #   make            kvroute and kvroutectl at the top of the tree
-#   make demo       a real HAProxy, the agent and four stub engines; prints one table
+#   make demo       a real HAProxy, the agent and four stub engines; prints one table. LOAD=agents:
+#                   of sessions of coding agents
 #   make check      a developer's loop: unit tests, configuration, manual, .vtc files
 #   make test       all tests; the last line is "N passed, N failed"
 #   make bench      the figures of each module
@@ -331,6 +332,9 @@ bench-share: $(B)/tests/bench/bench_share
 # what one store carries: AGENTS, RATE, PAGES, SECONDS: tests/bench/share_store.py
 bench-share-store: $(B)/tests/bench/store_load
 	@python3 tests/bench/share_store.py
+# frame to ACK of a warm turn over a real connection, text and token mode
+bench-turns: all tools
+	@python3 tests/bench/turn_socket.py
 # the rules against simulated engines in memory
 bench-sim: all
 	@python3 tests/bench/sim.py
@@ -422,7 +426,8 @@ clean:
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
-.PHONY: bench $(addprefix bench-,agentic index index-instructions events sim crowd peers cells \
-	cells-events prefill prompt hostile model attack path share share-sim share-store socket overload)
+.PHONY: bench $(addprefix bench-,agentic turns index index-instructions events sim crowd peers \
+	cells cells-events prefill prompt hostile model attack path share share-sim share-store \
+	socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

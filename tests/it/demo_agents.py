@@ -18,13 +18,13 @@ import tempfile
 from demo import expected, learned, load
 from fleet import BUILD, HAPROXY, TOP, Fleet, edited
 
-# Engines with a cache of 800,000 tokens, where attention takes its share as on a GPU that is so
+# Engines with a cache of 400,000 tokens, where attention takes its share as on a GPU that is so
 # fast. Their speed is not configured.
 TPS = 20000
-ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "50000", "--decode-ms",
+ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "25000", "--decode-ms",
           "6", "--step-tokens", "8192"]
 SECONDS = 35
-PLAN = ["--sessions", os.environ.get("SESSIONS", "16"), "--seed", os.environ.get("SEED", "7"),
+PLAN = ["--sessions", os.environ.get("SESSIONS", "24"), "--seed", os.environ.get("SEED", "7"),
         "--over", "15", "--turns", "20", "--read", "6000", "--pause", "0.7", "--answer", "60",
         "--summary", "400"]
 LOAD = ["--api", "messages", "--concurrency", "200", "--timeout", "170", "--seconds", str(SECONDS)]

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""turn_socket.py - frame to ACK of a warm turn over a real SPOP connection, in text and in token
+mode: starts the agent with one thread and runs tests/tools/spop_turn against it. The tokenizer is
+Llama 3's if it exists (../shared/data), otherwise the small one of the tests."""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests/it"))
+sys.dont_write_bytecode = True
+from fleet import BUILD, free_ports, wait_for  # noqa: E402
+
+LLAMA = os.path.join(TOP, "../shared/data/tokenizers")
+TOKENIZER = LLAMA + "/tokenizer_json/llama-3.2.tokenizer.json.gz"
+TEMPLATE = LLAMA + "/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
+SMALL = os.path.join(TOP, "tests/data/tok")
+SIZES = sys.argv[1:] or ["64000", "600000"]
+
+
+def model_files(folder):
+    if os.path.exists(TOKENIZER) and os.path.exists(TEMPLATE):
+        with gzip.open(TOKENIZER) as f, open(folder + "/tokenizer.json", "wb") as to:
+            shutil.copyfileobj(f, to)
+        shutil.copy(TEMPLATE, folder + "/chat_template.jinja")
+    else:
+        shutil.copy(SMALL + "/llama.tokenizer.json", folder + "/tokenizer.json")
+        shutil.copy(SMALL + "/llama.chat_template.jinja", folder + "/chat_template.jinja")
+    with open(folder + "/tokenizer_config.json", "w") as f:
+        json.dump({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}, f)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
+        spop, metrics = free_ports(2)
+        model_files(folder)
+        with open(folder + "/kvroute.yaml", "w") as f:
+            f.write("threads: 1\nstate_dir: %s\nmodels_dir: %s\n"
+                    "spop: {listen: [\"127.0.0.1:%d\"]}\n"
+                    "log_feed: {tcp: [], udp: []}\nmetrics: {listen: [\"127.0.0.1:%d\"]}\n"
+                    "models: [{name: tokens, mode: tokens, tokenizer: tokenizer.json}]\n"
+                    % (folder, folder, spop, metrics))
+        with open(folder + "/log", "w") as log:
+            agent = subprocess.Popen([os.path.join(BUILD, "kvroute"), "-f",
+                                      folder + "/kvroute.yaml"], stderr=log)
+        try:
+            def ready():
+                if agent.poll() is not None:
+                    raise RuntimeError("the agent ended")
+                return urllib.request.urlopen("http://127.0.0.1:%d/ready" % metrics).status == 200
+            wait_for("the agent", 60, ready)
+            for size in SIZES:
+                for model in ("text", "tokens"):
+                    subprocess.run([os.path.join(BUILD, "tests/tools/spop_turn"), str(spop), model,
+                                    size], check=True, timeout=600)
+        finally:
+            agent.terminate()
+            agent.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

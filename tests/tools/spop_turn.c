@@ -1,0 +1,298 @@
+/* spop_turn.c - time of a warm turn from its frame to its ACK, over a real SPOP connection.
+ *
+ *   spop_turn PORT MODEL BYTES
+ *
+ * A few conversations grow by 2 KB a turn and take turns; each body is sent in one NOTIFY to the
+ * agent at 127.0.0.1:PORT, then its end as a message "done". First each body is repeated until that
+ * is not faster any more, because an agent may encode a long new one in parts. Prints the median
+ * and the least time from before write() to the last byte of the ACK; that of frames of the same
+ * size with a message that the agent does not know (the limit of connection and processes); and
+ * that of XXH3 over the bytes. */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/hash_wide.h"
+#include "agent/base/rng.h"
+#include "spoe/wire.h"
+
+#define TALKS	8
+#define TURNS	12
+#define MESSAGE	1024	/* bytes; two of them are a turn */
+#define WARM	30	/* repeats of a new body, at most */
+
+struct talk {
+	char *p;
+	size_t n;
+	struct rng rng;
+};
+
+struct client {
+	int fd;
+	struct spop_wr w;
+	uint64_t sent;
+	const char *model;
+	struct talk talk[TALKS];
+};
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "spop_turn: %s\n", what);
+	exit(1);
+}
+
+/* ---- bodies ---- */
+
+static void add_message(struct talk *t, const char *role)
+{
+	static const char *const words[] = {
+		"server ", "prompt ", "the ", "of ", "cache ", "turn ", "and ", "waits ", "first ",
+		"token ", "a ", "returns ", "if\\n", "more "
+	};
+	size_t end;
+
+	t->n += (size_t)sprintf(t->p + t->n, "%s{\"role\":\"%s\",\"content\":\"",
+				t->p[t->n - 1] == '[' ? "" : ",", role);
+	for (end = t->n + MESSAGE - 60; t->n < end; )
+		t->n += (size_t)sprintf(t->p + t->n, "%s", words[rng_below(&t->rng, 14)]);
+	t->n += (size_t)sprintf(t->p + t->n, "\"}");
+}
+
+static void start_talk(struct talk *t, size_t n, uint64_t seed)
+{
+	if ((t->p = malloc(n + (TURNS + 8) * 2 * MESSAGE)) == NULL)
+		fail("no memory");
+	rng_init(&t->rng, seed);
+	t->n = (size_t)sprintf(t->p, "{\"messages\":[");
+	add_message(t, "system");
+	add_message(t, "user");
+	while (t->n < n) {
+		add_message(t, "assistant");
+		add_message(t, "user");
+	}
+}
+
+/* ---- frames ---- */
+
+static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n,
+		    enum spop_type type)
+{
+	struct spop_data d = { .type = type, .s = { p, n } };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_int(struct spop_wr *w, const char *name, int64_t v, enum spop_type type)
+{
+	struct spop_data d = { .type = type, .i = v };
+
+	spop_put_str(w, name, strlen(name));
+	spop_put_data(w, &d);
+}
+
+static void put_message(struct spop_wr *w, const char *name, uint8_t n_args)
+{
+	spop_put_str(w, name, strlen(name));
+	spop_put_u8(w, n_args);
+}
+
+static void put_route(struct spop_wr *w, const char *uid, const struct talk *t, size_t n)
+{
+	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
+
+	put_message(w, "route", 7);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
+	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
+	put_arg(w, "path", "/v1/chat/completions", 20, SPOP_T_STR);
+	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
+	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
+	put_arg(w, "body", t->p, n, SPOP_T_BIN);
+	spop_frame_end(w, start);
+}
+
+static void put_done(struct spop_wr *w, const char *uid)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 2, 1);
+
+	put_message(w, "done", 4);
+	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
+	put_arg(w, "ts", "--", 2, SPOP_T_STR);
+	put_int(w, "st", 200, SPOP_T_INT64);
+	put_int(w, "tr", 5, SPOP_T_INT64);
+	spop_frame_end(w, start);
+}
+
+/* A message that the agent has no use for. */
+static void put_unknown(struct spop_wr *w, const char *p, size_t n)
+{
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 3, 1);
+
+	put_message(w, "nothing", 1);
+	put_arg(w, "body", p, n, SPOP_T_BIN);
+	spop_frame_end(w, start);
+}
+
+/* ---- the connection ---- */
+
+static void get(int fd, void *to, size_t n)
+{
+	char *p = to;
+	ssize_t got;
+
+	for (; n > 0; p += got, n -= (size_t)got)
+		if ((got = read(fd, p, n)) <= 0)
+			fail("the agent closed the connection");
+}
+
+/* Send what is written, and wait for one frame, of <*type>. Returns the time of both. */
+static double exchange(struct client *c, uint8_t *type)
+{
+	uint8_t head[4], frame[4096];
+	double t = now_us();
+	size_t n;
+
+	for (size_t at = 0; at < c->w.n; ) {
+		ssize_t put = write(c->fd, c->w.p + at, c->w.n - at);
+
+		if (put <= 0)
+			fail("cannot send");
+		at += (size_t)put;
+	}
+	get(c->fd, head, 4);
+	n = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	if (n == 0 || n > sizeof(frame))
+		fail("an answer of an odd size");
+	get(c->fd, frame, n);
+	*type = frame[0];
+	return now_us() - t;
+}
+
+static double acked(struct client *c)
+{
+	uint8_t type;
+	double us = exchange(c, &type);
+
+	if (c->w.full || type != SPOP_FRAME_ACK)
+		fail("no ACK");
+	return us;
+}
+
+static void open_client(struct client *c, uint16_t port, size_t room)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int on = 1;
+	uint8_t type;
+	size_t start;
+
+	c->fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+		fail("cannot connect");
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if ((c->w.p = malloc(room)) == NULL)
+		fail("no memory");
+	c->w.cap = room;
+	start = spop_frame_begin(&c->w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
+	put_arg(&c->w, "supported-versions", "2.0", 3, SPOP_T_STR);
+	put_int(&c->w, "max-frame-size", 1 << 20, SPOP_T_UINT32);
+	put_arg(&c->w, "capabilities", "pipelining", 10, SPOP_T_STR);
+	spop_frame_end(&c->w, start);
+	exchange(c, &type);
+	if (type != SPOP_FRAME_AGENT_HELLO)
+		fail("no AGENT-HELLO");
+}
+
+static double turn(struct client *c, struct talk *t, size_t *bytes)
+{
+	char uid[32];
+	double us;
+
+	*bytes = t->n + (size_t)sprintf(t->p + t->n, "],\"model\":\"%s\",\"stream\":true}", c->model);
+	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)c->sent++);
+	c->w.n = 0;
+	put_route(&c->w, uid, t, *bytes);
+	us = acked(c);
+	c->w.n = 0;
+	put_done(&c->w, uid);
+	acked(c);
+	usleep(2000);
+	return us;
+}
+
+static void warm(struct client *c, struct talk *t)
+{
+	size_t bytes;
+	double least = 1e12, us;
+
+	for (unsigned i = 0, slower = 0; i < WARM && slower < 6; i++) {
+		us = turn(c, t, &bytes);
+		slower = us < 0.95 * least ? 0 : slower + 1;
+		least = us < least ? us : least;
+	}
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+	return v[n / 2];
+}
+
+int main(int argc, char **argv)
+{
+	static double us[TALKS * TURNS], bare[TALKS * TURNS], hash[TALKS * TURNS];
+	static struct client c;
+	static struct hash_key key = { .secret = { 1 } };
+	size_t n = 0, bytes = 0, size = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+	volatile uint64_t sink = 0;
+	double t;
+
+	if (size < 4096 || size > 900000)
+		fail("usage: spop_turn PORT MODEL BYTES");
+	c.model = argv[2];
+	open_client(&c, (uint16_t)atoi(argv[1]), size + 65536);
+	for (unsigned i = 0; i < TALKS; i++) {
+		start_talk(&c.talk[i], size - TURNS * MESSAGE, i + 1);
+		warm(&c, &c.talk[i]);
+	}
+	for (unsigned r = 0; r < TURNS; r++) {
+		for (unsigned i = 0; i < TALKS; i++, n++) {
+			struct talk *talk = &c.talk[i];
+
+			add_message(talk, "assistant");
+			add_message(talk, "user");
+			us[n] = turn(&c, talk, &bytes);
+			c.w.n = 0;
+			put_unknown(&c.w, talk->p, bytes);
+			bare[n] = acked(&c);
+			t = now_us();
+			sink = sink + hash128_best()(&key, talk->p, bytes).lo;
+			hash[n] = now_us() - t;
+		}
+	}
+	t = median(us, n);
+	printf("bench turn_socket mode=%s body_bytes=%zu turn_us=%.0f turn_min_us=%.0f bare_us=%.0f "
+	       "xxh3_us=%.1f n=%zu\n", c.model, bytes, t, us[0], median(bare, n), median(hash, n), n);
+	return 0;
+}
