@@ -16,9 +16,8 @@ HANG = 180
 APIS = {"chat": "messages", "messages": "messages", "responses": "input"}
 # small prompts that are summarized often, subagents in each session, many edits
 SMALL = ("--sessions", "12", "--shared", "3000", "--limit", "16000", "--task", "500", "--read",
-         "1500", "--turns", "14", "--summary", "300", "--answer", "60", "--subagents", "1",
-         "--edits", "0.2",
-         "--pause", "0.001", "--over", "0.1", "--block", "64")
+         "1500", "--turns", "14", "--summary", "80", "--answer", "10", "--subagents", "1",
+         "--edits", "0.2", "--pause", "0.001", "--over", "0.1", "--block", "64")
 KINDS = {"first", "next", "edit", "summarize", "compacted"}
 
 
