@@ -29,6 +29,8 @@ static const struct row rows[] = {
 	    "what would be chosen for the body of so many bytes after this line; nothing is recorded" },
 	{ COMMAND_CLEAR_ERRORS, { "clear", "errors" }, FOLLOW_NONE, "clear errors",
 	    "empty the list of show errors" },
+	{ COMMAND_CLEAR_PROBLEMS, { "clear", "problems" }, FOLLOW_NONE, "clear problems",
+	    "end all problems; those that last begin again within some seconds" },
 	{ COMMAND_CLEAR_SPACE, { "clear", "space" }, FOLLOW_SPACE, "clear space HASH",
 	    "forget all prompts of a space; show spaces and kvroutectl pages tell hashes" },
 	{ COMMAND_CLEAR_SERVER, { "clear", "server" }, FOLLOW_SERVER, "clear server POOL/SERVER",

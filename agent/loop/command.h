@@ -43,6 +43,7 @@ enum command_do {
 	COMMAND_WHY,		/* text[0]: the uid */
 	COMMAND_ASK,		/* number: bytes of the body that follows the line */
 	COMMAND_CLEAR_ERRORS,
+	COMMAND_CLEAR_PROBLEMS,
 	COMMAND_CLEAR_SPACE,	/* space: its hash */
 	COMMAND_CLEAR_SERVER,	/* text[0], text[1]: pool, server */
 	COMMAND_SAVE_SNAPSHOT,

@@ -170,12 +170,12 @@ static void write_haproxy_errors(struct metric_page *t, const struct route_stats
 
 static const struct metric_column problem_columns[] = { { M_problem } };
 
-static void add_problem(void *arg, const char *what, const char *pool, bool raised)
+static void add_problem(void *arg, const struct problem_view *p)
 {
-	struct metric_view *v = metric_view_add(arg, "what", what, "pool", pool);
+	struct metric_view *v = metric_view_add(arg, "what", p->word, "pool", p->pool);
 
 	if (v != NULL)
-		v->v[0] = raised;
+		v->v[0] = p->raised;
 }
 
 static void write_problems(struct metric_page *t, struct route *r)
@@ -183,7 +183,7 @@ static void write_problems(struct metric_page *t, struct route *r)
 	struct metric_views vs;
 
 	metric_views_init(&vs);
-	route_each_problem(r, add_problem, &vs);
+	route_each_problem(r, 0, add_problem, &vs);	/* without ages */
 	metric_views_write(t, &vs, METRIC_COLUMNS(problem_columns));
 }
 

@@ -160,6 +160,10 @@ static const char *steer(struct agent *a, const struct command *c)
 	case COMMAND_CLEAR_ERRORS:
 		log_clear_kept(&a->log);
 		return "cleared\n";
+	case COMMAND_CLEAR_PROBLEMS:
+		route_clear_problems(a->route);
+		log_command(a, "an operator cleared the problems");
+		return "cleared; those that last come back\n";
 	case COMMAND_CLEAR_SERVER:
 		log_command(a, "an operator cleared a server");
 		return clear_server(a, c);

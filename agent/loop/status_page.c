@@ -275,25 +275,37 @@ static void add_compared(void *arg, const struct route_compare_view *v)
 
 /* ---- problems, events, siblings ------------------------------------------------------------ */
 
-static const struct problem_row *row_of(const char *word)
+/* The example of a problem: "server=s3", as its line in the log has it. */
+static void put_example(struct buf *t, const struct problem_row *row, const struct problem_view *v)
 {
-	for (unsigned i = 0; i < PROBLEM_COUNT; i++)
-		if (strcmp(problem_rows[i].word, word) == 0)
-			return &problem_rows[i];
-	return NULL;
+	char text[3 * (PROBLEM_NAME_MAX + 24)] = "";
+	size_t n = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (row->text_key[i][0] != '\0' && v->example.text[i][0] != '\0')
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s=%s", n > 0 ? " " : "",
+			    row->text_key[i], v->example.text[i]);
+	if (row->number_key[0] != '\0')
+		snprintf(text + n, sizeof(text) - n, "%s%s=%lld", n > 0 ? " " : "", row->number_key,
+		    (long long)v->example.number);
+	put_text(t, "example", text);
 }
 
 /* The pool "" sums up the others, so it counts only for what no pool has. */
-static void add_problem(void *arg, const char *what, const char *pool, bool raised)
+static void add_problem(void *arg, const struct problem_view *v)
 {
-	const struct problem_row *row = row_of(what);
+	const struct problem_row *row = &problem_rows[v->what];
 	struct list_of *l = arg;
 
-	if (!raised || row == NULL)
+	if (!v->raised)
 		return;
 	open_item(l);
-	put_text(l->t, "what", what);
-	put_text(l->t, "pool", pool);
+	put_text(l->t, "what", v->word);
+	put_text(l->t, "pool", v->pool);
+	put_count(l->t, "since_s", (uint64_t)v->since_ms / 1000);
+	put_count(l->t, "last_seen_s", (uint64_t)v->seen_ms / 1000);
+	put_bool(l->t, "quiet", v->quiet);
+	put_example(l->t, row, v);
 	put_text(l->t, "message", row->message);
 	put_text(l->t, "effect", row->effect);
 	put_text(l->t, "remedy", row->remedy);
@@ -390,11 +402,11 @@ static void put_server_list(struct buf *t, const struct agent *a)
 	buf_str(t, "]");
 }
 
-static void put_problem_list(struct buf *t, struct route *r)
+static void put_problem_list(struct buf *t, const struct agent *a)
 {
 	struct list_of l = open_list(t, "problems");
 
-	route_each_problem(r, add_problem, &l);
+	route_each_problem(a->route, agent_msec(a), add_problem, &l);
 	buf_str(t, "]");
 }
 
@@ -418,7 +430,7 @@ void status_page_write(const struct agent *a, int64_t wall_ms, struct buf *t)
 	put_requests(t, &s);
 	put_decisions(t, a, &s);
 	put_index(t, &s);
-	put_problem_list(t, a->route);
+	put_problem_list(t, a);
 	put_pool_list(t, a->route);
 	put_server_list(t, a);
 	l = open_list(t, "compare");
@@ -447,7 +459,7 @@ void status_part_write(
 	case SHOW_SERVERS: put_server_list(t, a); break;
 	case SHOW_POOLS: put_pool_list(t, a->route); break;
 	case SHOW_INDEX: put_index(t, &s); break;
-	case SHOW_PROBLEMS: put_problem_list(t, a->route); break;
+	case SHOW_PROBLEMS: put_problem_list(t, a); break;
 	case SHOW_EVENTS: put_event_list(t, a->route); break;
 	case SHOW_SHARE:
 		if (a->share == NULL)

@@ -34,6 +34,19 @@ static bool is_server(struct span s)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* A server that was missing from load is named now. */
+static void note_named(struct problem_pool *pp, const struct pool *p)
+{
+	struct problem_state *e = pp != NULL ? &pp->e[PROBLEM_SERVER_UNNAMED] : NULL;
+	const struct server *s;
+
+	if (e == NULL || !e->raised || p == NULL)
+		return;
+	s = pool_find(p, span_str(e->example.text[0]), SIZE_MAX);
+	if (s != NULL && s->seen != 0 && s->seen >= e->last)
+		problems_end(pp, PROBLEM_SERVER_UNNAMED);
+}
+
 static void note_load(struct problem_pool *pp, const struct job *j, const struct route_request *q)
 {
 	if (j->has_load) {
@@ -109,6 +122,7 @@ void attached_request(struct route *r, const struct job *j, const struct route_r
 	if (q->seq > 0)
 		return;
 	note_load(pp, j, q);
+	note_named(pp, j->pool_seen);
 	problems_count(pp, PROBLEM_POOL_UNSET, q->pool.n == 0);
 	problems_count(pp, PROBLEM_UID_MISSING, is_unset(q->uid));
 	note_body(pp, q, tenant);
@@ -333,18 +347,29 @@ bool route_problem_next(struct route *r, msec now, struct problem_event *e)
 	return more;
 }
 
-void route_each_problem(struct route *r,
-			void (*fn)(void *arg, const char *what, const char *pool, bool raised),
-			void *arg)
+void route_clear_problems(struct route *r)
 {
+	pthread_mutex_lock(&r->lock);
+	problems_clear(&r->problems);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void route_each_problem(
+    struct route *r, msec now, void (*fn)(void *arg, const struct problem_view *v), void *arg)
+{
+	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
 	for (unsigned k = 0; k < PROBLEM_COUNT; k++) {
 		for (unsigned i = 0; i < r->problems.n; i++) {
 			const struct problem_pool *pp = r->problems.pool[i];
+			struct problem_view v;
 
-			if (i == 0 || pp->e[k].raised || pp->e[k].warned != 0)
-				fn(arg, problem_rows[k].word, pp->name, pp->e[k].raised);
+			if (i > 0 && !pp->e[k].raised && pp->e[k].warned == 0)
+				continue;
+			v = problem_view(pp, (enum problem)k, &r->opts.problems, now);
+			fn(arg, &v);
 		}
 	}
 	pthread_mutex_unlock(&r->lock);
+	pthread_rwlock_unlock(&r->opts_lock);
 }

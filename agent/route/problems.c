@@ -11,6 +11,7 @@
 #define LONE_WINDOWS	6u	/* additional windows if all observations are of one tenant */
 #define CLEAR_WINDOWS	3	/* from the last faulty window, with a good one at the end */
 #define QUIET_WINDOWS	60	/* without a bad observation */
+#define CERTAIN_WINDOWS	12	/* the same if the share is 0 */
 #define STALE_WINDOWS	360	/* a window with too few requests stays open for so long */
 #define LOOK_MOST_MS	1000
 
@@ -139,6 +140,12 @@ static void problem_clear(struct problem_state *e)
 	e->run = 0;
 }
 
+void problems_end(struct problem_pool *pp, enum problem what)
+{
+	problem_clear(&pp->e[what]);
+	pp->e[what].bad = pp->e[what].bad_before = 0;
+}
+
 void problems_unheard(struct problem_pool *pp)
 {
 	problems_count(pp, PROBLEM_FEED_MISSING, true);
@@ -183,6 +190,8 @@ static void judge_window(struct problem_state *e, const struct problem_row *row,
 		  const struct problems_opts *o, bool faulty, msec now)
 {
 	if (faulty) {
+		if (e->run == 0 && !e->raised)
+			e->began = e->opened != 0 ? e->opened : now;
 		e->faulty = e->window_end = now;
 		e->bad_seen = e->bad;
 		e->seen = e->bad + e->good;
@@ -197,7 +206,7 @@ static void judge_window(struct problem_state *e, const struct problem_row *row,
 
 static void window_reset(struct problem_state *e)
 {
-	e->good = e->bad = e->bad_before = 0;
+	e->good = e->bad = e->bad_before = e->good_before = 0;
 	e->from = e->bad_from = 0;
 	e->opened = 0;
 }
@@ -224,6 +233,9 @@ static void close_feed(const struct problems *p, struct problem_pool *pp,
 
 	plain->bad = e->bad;
 	plain->good = e->good;
+	plain->opened = e->opened;
+	if (faulty && lines)
+		plain->last = now;
 	judge_window(e, &problem_rows[PROBLEM_FEED_MISSING], o, faulty && !lines, now);
 	judge_window(plain, &problem_rows[PROBLEM_FEED_PLAIN], o, faulty && lines, now);
 	pp->plain = n_plain;
@@ -243,15 +255,42 @@ static msec window_most(const struct problem_row *row, const struct problems_opt
 	return (row->share == 0 ? QUIET_WINDOWS : STALE_WINDOWS) * o->window_ms;
 }
 
+/* Note what came since the last look. */
+static void note_seen(struct problem_state *e, msec now)
+{
+	if (e->bad != e->bad_before) {
+		e->last = now;
+		e->good_after = 0;
+		if (e->raised)
+			e->faulty = now;
+	} else if (e->good_after < UINT32_MAX / 2) {
+		e->good_after += e->good - e->good_before;
+	}
+	e->bad_before = e->bad;
+	e->good_before = e->good;
+}
+
+/* Tell if a raised problem has ended without a whole window: if half of its share were still bad,
+ * so many good observations in a row would have a chance below 1 percent. */
+static bool is_cured(const struct problem_state *e, const struct problem_row *row,
+		     const struct problems_opts *o, msec now)
+{
+	uint64_t least = (row->share + 1u) / 2;
+	msec quiet = row->share > 0 ? QUIET_WINDOWS : CERTAIN_WINDOWS;
+
+	if (now - e->faulty >= quiet * o->window_ms)
+		return true;
+	return row->share > 0 && now - e->last >= o->window_ms &&
+	    (uint64_t)e->good_after * least >= 500;
+}
+
 static void close_window(struct problems *p, struct problem_pool *pp, enum problem what,
 		    const struct problems_opts *o, msec now)
 {
 	const struct problem_row *row = &problem_rows[what];
 	struct problem_state *e = &pp->e[what];
 
-	if (e->raised && e->bad != e->bad_before)
-		e->faulty = now;
-	e->bad_before = e->bad;
+	note_seen(e, now);
 	if (e->opened == 0 && (e->good > 0 || e->bad > 0)) {
 		e->opened = now;
 		if (row->share > 0)
@@ -266,7 +305,7 @@ static void close_window(struct problems *p, struct problem_pool *pp, enum probl
 	} else if (e->opened != 0 && now - e->opened >= window_most(row, o)) {
 		window_reset(e);
 	}
-	if (e->raised && now - e->faulty >= QUIET_WINDOWS * o->window_ms)
+	if (e->raised && is_cured(e, row, o, now))
 		problem_clear(e);
 }
 
@@ -306,6 +345,28 @@ static void close_windows(struct problems *p, const struct problems_opts *o, mse
 		for (unsigned k = 0; k < PROBLEM_COUNT; k++)
 			plan_line(p, &p->pool[i]->e[k], o, now);
 	}
+}
+
+void problems_clear(struct problems *p)
+{
+	for (unsigned i = 0; i < p->n; i++) {
+		memset(p->pool[i]->e, 0, sizeof(p->pool[i]->e));
+		p->pool[i]->owed = 0;
+	}
+}
+
+struct problem_view problem_view(const struct problem_pool *pp, enum problem what,
+				 const struct problems_opts *o, msec now)
+{
+	const struct problem_state *e = &pp->e[what];
+	msec seen = e->raised && e->last != 0 ? now - e->last : 0;
+
+	return (struct problem_view){
+		.word = problem_rows[what].word, .pool = pp->name, .raised = e->raised,
+		.quiet = seen >= CLEAR_WINDOWS * o->window_ms,
+		.since_ms = e->raised ? now - e->began : 0, .seen_ms = seen,
+		.example = e->example, .what = what,
+	};
 }
 
 static bool take_line(const struct problem_pool *pp, struct problem_state *e, enum problem what,

@@ -8,8 +8,10 @@
  *      a window is over   when it has <window_ms> and <min_requests> observations
  *      it is faulty       when <share> percent of them are bad; while the problem lasts, half of it
  *      a problem begins   after <windows> faulty windows in a row
- *      and ends           with a good window, 3 windows after the last faulty one; or after 60
- *                         windows without a bad observation
+ *      and ends           with a good window, 3 windows after the last faulty one; after a window
+ *                         without a bad observation and good ones enough to tell that fewer than
+ *                         half of <share> are bad (5 / that share); or after 60 windows without a
+ *                         bad one, 12 if <share> is 0
  *
  * Fewer than three bad observations in a window are an accident. A row with a share of 0 needs no
  * window: each bad observation is certain, no good one exists, and the problem begins with the
@@ -251,6 +253,9 @@ struct problem_state {
 	uint32_t bad_seen, seen;	/* observations of the last faulty window */
 	msec opened;		/* 0: no window is open */
 	msec faulty;		/* last bad observation, once it is raised */
+	msec began;		/* start of the first faulty window of <run>; of the problem if raised */
+	msec last;		/* look that found the last bad observation */
+	uint32_t good_before, good_after;	/* <good> at the last look; good ones since <last> */
 	msec window_end;	/* end of the last faulty window */
 	msec warned;		/* 0: never */
 	struct problem_example example;
@@ -321,6 +326,9 @@ static inline void problems_count(struct problem_pool *pp, enum problem what, bo
 		pp->e[what].good++;
 }
 
+/* End a problem that was seen to be cured. */
+void problems_end(struct problem_pool *pp, enum problem what);
+
 /* Count a request that ended without a fact; one whose whole answer is on its way, so that a log
  * line is due; a log line, which ends the problem that there are none. */
 void problems_unheard(struct problem_pool *pp);
@@ -329,6 +337,24 @@ void problems_line(struct problem_pool *pp);
 
 /* Return false as long as log lines may be older than the agent. */
 bool problems_settled(const struct problems *p, const struct problems_opts *o, msec now);
+
+/* Forget all evidence and end all problems, without a line in the log: those that last begin again,
+ * with one. */
+void problems_clear(struct problems *p);
+
+/* A raised problem of a pool as a reader sees it. */
+struct problem_view {
+	const char *word, *pool;
+	bool raised;
+	bool quiet;		/* not seen for 3 windows: perhaps it is cured */
+	msec since_ms, seen_ms;	/* ages: of its begin, of the last bad observation; 0 unless raised */
+	struct problem_example example;
+	enum problem what;
+};
+
+/* Describe the state of <what>. */
+struct problem_view problem_view(const struct problem_pool *pp, enum problem what,
+				 const struct problems_opts *o, msec now);
 
 /* One line for the log. */
 struct problem_event {

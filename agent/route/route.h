@@ -525,8 +525,11 @@ bool route_problem_next(struct route *r, msec now, struct problem_event *e);
 
 /* Call back for each kind of problem: with the pool "", and with each pool that has or had it. A
  * lock is held, as above. */
-void route_each_problem(struct route *r,
-    void (*fn)(void *arg, const char *what, const char *pool, bool raised), void *arg);
+void route_each_problem(
+    struct route *r, msec now, void (*fn)(void *arg, const struct problem_view *v), void *arg);
+
+/* End all problems and forget their evidence. */
+void route_clear_problems(struct route *r);
 
 /* Tell if a fact with that uid would still be learned. Records of such requests must not show their
  * uid, because a forged fact needs it. */

@@ -561,9 +561,9 @@ static void hear_problems(struct world *w)
 	}
 }
 
-static void no_problem(void *arg, const char *what, const char *pool, bool raised)
+static void no_problem(void *arg, const struct problem_view *v)
 {
-	must(!raised);
+	must(!v->raised);
 }
 
 static void step(struct world *w, struct input *in)
@@ -655,7 +655,8 @@ static void check_old(struct world *w)
 			;
 		hear_problems(w);
 	}
-	route_each_problem(w->r, no_problem, NULL);
+	route_each_problem(w->r, w->now / 1000, no_problem, NULL);
+	route_clear_problems(w->r);
 	route_stats(w->r, &st);
 	must(st.open == 0 && st.slices_waiting == 0 && st.slices_bytes == 0 && st.index.claims == 0);
 	must(index_check(w->r->index) == NULL);

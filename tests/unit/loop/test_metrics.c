@@ -186,11 +186,11 @@ void route_each_compared(
 	fn(arg, &v);
 }
 
-void route_each_problem(struct route *r,
-    void (*fn)(void *arg, const char *what, const char *pool, bool raised), void *arg)
+void route_each_problem(
+    struct route *r, msec now, void (*fn)(void *arg, const struct problem_view *v), void *arg)
 {
-	fn(arg, "load_unset", "", false);
-	fn(arg, "load_unset", "a\"b\n", true);
+	fn(arg, &(struct problem_view){ .word = "load_unset", .pool = "" });
+	fn(arg, &(struct problem_view){ .word = "load_unset", .pool = "a\"b\n", .raised = true });
 }
 
 /* ---- the text --------------------------------------------------------------------------- */

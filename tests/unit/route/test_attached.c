@@ -7,12 +7,12 @@
 #define ROUNDS		40
 #define ROUND_MS	1000
 
-static void name(void *arg, const char *what, const char *pool, bool raised)
+static void name(void *arg, const struct problem_view *v)
 {
 	char *to = arg;
 
-	if (raised)
-		sprintf(to + strlen(to), "%s%s@%s", to[0] ? " " : "", what, pool);
+	if (v->raised)
+		sprintf(to + strlen(to), "%s%s@%s", to[0] ? " " : "", v->word, v->pool);
 }
 
 /* Look as the side thread does. */
@@ -28,7 +28,7 @@ static void assert_problems(struct world *w, const char *want)
 {
 	char got[4096] = "";
 
-	route_each_problem(w->r, name, got);
+	route_each_problem(w->r, w->now, name, got);
 	assert_string_equal(got, want);
 }
 
@@ -343,7 +343,7 @@ static void each_fault_has_its_problem(void **state)
 
 		world_start(&w);
 		play(&w, &faults[i], ROUNDS);
-		route_each_problem(w.r, name, got);
+		route_each_problem(w.r, w.now, name, got);
 		if (strcmp(got, faults[i].want) != 0)
 			fail_msg("%zu: \"%s\", expected \"%s\"", i, got, faults[i].want);
 		world_end(&w);
@@ -373,6 +373,38 @@ static void each_ends_when_it_is_mended(void **state)
 		assert_problems(&w, "");
 		world_end(&w);
 	}
+}
+
+static void all_five(struct world *w, unsigned i)
+{
+	w->q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1;s9=1,0,0,1");
+}
+
+/* Nothing proves that no server is missing, but the one of the example is named now. */
+static void ends_when_load_names_the_server(void **state)
+{
+	static const struct fault fault = { "", NULL, unknown_server }, cured = { "", all_five, NULL };
+	struct world w;
+
+	world_start(&w);
+	play(&w, &fault, ROUNDS);
+	assert_problems(&w, "server_unnamed@pool");
+	play(&w, &cured, 2);
+	assert_problems(&w, "");
+	world_end(&w);
+}
+
+static void an_operator_clears_all(void **state)
+{
+	static const struct fault fault = { "", empty_load, NULL };
+	struct world w;
+
+	world_start(&w);
+	play(&w, &fault, ROUNDS);
+	assert_problems(&w, "load_unset@pool");
+	route_clear_problems(w.r);
+	assert_problems(&w, "");
+	world_end(&w);
 }
 
 /* ---- days of a pool ------------------------------------------------------------------------- */
@@ -763,6 +795,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_fault_has_its_problem),
 		cmocka_unit_test(each_ends_when_it_is_mended),
+		cmocka_unit_test(ends_when_load_names_the_server),
+		cmocka_unit_test(an_operator_clears_all),
 		cmocka_unit_test(a_mixed_day_has_none),
 		cmocka_unit_test(lines_from_before_the_start_are_ignored),
 		cmocka_unit_test(an_outage_that_is_over_is_none),

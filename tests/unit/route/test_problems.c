@@ -11,6 +11,7 @@
 
 #define SHARE	PROBLEM_LOAD_UNSET	/* 50 percent, one window */
 #define TWICE	PROBLEM_NOT_FOLLOWED	/* 20 percent, two windows */
+#define RARE	PROBLEM_SPOE_TIMEOUT	/* 5 percent, two windows */
 #define CERTAIN	PROBLEM_PROXY_ON_SPOP
 
 struct story {
@@ -214,15 +215,98 @@ static void ends_with_good_windows(void **state)
 	struct story s;
 
 	begin(&s);
-	assert_int_equal(window(&s, SHARE, 20, 0), 1);
-	assert_int_equal(window(&s, SHARE, 0, 20), 0);
-	assert_int_equal(window(&s, SHARE, 0, 20), 0);
-	assert_true(raised(&s, SHARE));
-	assert_int_equal(window(&s, SHARE, 0, 20), 1);
+	window(&s, RARE, 20, 0);
+	assert_int_equal(window(&s, RARE, 20, 0), 1);
+	assert_int_equal(window(&s, RARE, 0, 20), 0);
+	assert_int_equal(window(&s, RARE, 0, 20), 0);
+	assert_true(raised(&s, RARE));
+	assert_int_equal(window(&s, RARE, 0, 20), 1);
 	assert_true(s.e.over);
-	assert_int_equal(s.e.what, SHARE);
-	assert_false(raised(&s, SHARE));
+	assert_int_equal(s.e.what, RARE);
+	assert_false(raised(&s, RARE));
 	assert_int_equal(wait_ms(&s, 7200000), 0);
+	end(&s);
+}
+
+/* Whoever has cured it looks at once. */
+static void ends_soon_with_good_observations_enough(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	assert_int_equal(window(&s, SHARE, 20, 0), 1);
+	observe(&s, SHARE, 0, 19);
+	wait_ms(&s, 2000);
+	assert_true(raised(&s, SHARE));
+	observe(&s, SHARE, 0, 1);
+	assert_int_equal(wait_ms(&s, 1500), 1);
+	assert_true(s.e.over);
+	assert_false(raised(&s, SHARE));
+	end(&s);
+	begin(&s);		/* but a bad one starts the count again, also within a window */
+	assert_int_equal(window(&s, SHARE, 20, 0), 1);
+	observe(&s, SHARE, 0, 19);
+	wait_ms(&s, 2000);
+	observe(&s, SHARE, 1, 0);
+	wait_ms(&s, s.o.window_ms);
+	observe(&s, SHARE, 0, 19);
+	wait_ms(&s, 2000);
+	assert_true(raised(&s, SHARE));
+	end(&s);
+}
+
+/* One with no good observations ends after two minutes. */
+static void ends_of_certain_ones(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	observe(&s, CERTAIN, 3, 0);
+	assert_int_equal(wait_ms(&s, 11 * s.o.window_ms), 1);
+	assert_true(raised(&s, CERTAIN));
+	assert_int_equal(wait_ms(&s, 2 * s.o.window_ms), 1);
+	assert_true(s.e.over);
+	end(&s);
+}
+
+static struct problem_view view(const struct story *s, enum problem what)
+{
+	return problem_view(s->pool, what, &s->o, s->now);
+}
+
+/* Readers see since when it lasts, and when it was seen last. */
+static void has_ages(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	assert_int_equal(view(&s, SHARE).since_ms, 0);
+	window(&s, SHARE, 20, 0);
+	assert_in_range(view(&s, SHARE).since_ms, s.o.window_ms, s.o.window_ms + 2500);
+	wait_ms(&s, 20000);
+	observe(&s, SHARE, 10, 0);
+	wait_ms(&s, 5000);
+	assert_in_range(view(&s, SHARE).since_ms, s.o.window_ms + 25000, s.o.window_ms + 28000);
+	assert_in_range(view(&s, SHARE).seen_ms, 3000, 5000);
+	assert_false(view(&s, SHARE).quiet);
+	wait_ms(&s, 30000);
+	assert_true(raised(&s, SHARE));
+	assert_true(view(&s, SHARE).quiet);
+	assert_string_equal(view(&s, SHARE).example.text[0], "a");
+	end(&s);
+}
+
+static void cleared_ones_begin_again_if_they_last(void **state)
+{
+	struct story s;
+
+	begin(&s);
+	assert_int_equal(window(&s, SHARE, 20, 0), 1);
+	problems_clear(&s.p);
+	assert_false(raised(&s, SHARE));
+	assert_int_equal(wait_ms(&s, 2000), 0);
+	assert_int_equal(window(&s, SHARE, 20, 0), 1);
+	assert_false(s.e.over);
 	end(&s);
 }
 
@@ -451,6 +535,9 @@ int main(void)
 		cmocka_unit_test(near_its_bound_it_does_not_come_and_go),
 		cmocka_unit_test(an_intermittent_problem_is_logged_once_an_hour),
 		cmocka_unit_test(ends_with_good_windows),
+		cmocka_unit_test(ends_soon_with_good_observations_enough),
+		cmocka_unit_test(ends_of_certain_ones), cmocka_unit_test(has_ages),
+		cmocka_unit_test(cleared_ones_begin_again_if_they_last),
 		cmocka_unit_test(ends_after_a_long_time_without_evidence),
 		cmocka_unit_test(lines_that_are_owed),
 		cmocka_unit_test(the_first_line_ends_it),
