@@ -27,11 +27,15 @@ static int doctor_usage(FILE *to, int status)
 	    "[--haproxy FILE] [--haproxy-version X.Y]\n"
 	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --write [--pool NAME]... "
 	    "[--frontend NAME]... [--spoe FILE]\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --update [--pool NAME]... "
+	    "[--frontend NAME]...\n"
 	    "       kvroutectl doctor -c HAPROXY.CFG... --remove\n"
-	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML] --live STATS_SOCKET "
-	    "[--url ADDRESS] [--path PATH] [--model NAME] [--header LINE]... [--wait SECONDS]\n\n"
+	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML]... --live STATS_SOCKET "
+	    "[--metrics ADDRESS]...\n"
+	    "           [--url ADDRESS] [--path PATH] [--model NAME] [--header LINE]... [--wait SECONDS]\n\n"
 	    "Find what is wrong in how a configuration of HAProxy attaches kvroute. It changes nothing.\n"
 	    "--write prints the diff that attaches kvroute, --remove the one that takes it out again,\n"
+	    "--update the one that brings its lines up to date after servers were added or renamed,\n"
 	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths.\n\n"
 	    "Exits with 0 if all is well, 1 if something is wrong, 2 if a file of -c or -f cannot be "
 	    "read.\n");
@@ -63,27 +67,84 @@ static int open_file(void *arg, const char *path, struct span *text, const char 
 	return 0;
 }
 
+/* Add the addresses of one more agent. The first of a list is that of the first agent. */
 static void take_addresses(const char *to[DOCTOR_ADDRS], char from[][ADDR_MAX])
 {
-	for (unsigned i = 0; i < DOCTOR_ADDRS; i++)
-		to[i] = i < LISTEN_MAX && from[i][0] != '\0' ? from[i] : NULL;
+	unsigned n = 0;
+
+	while (n < DOCTOR_ADDRS && to[n] != NULL)
+		n++;
+	for (unsigned i = 0; n < DOCTOR_ADDRS && i < LISTEN_MAX && from[i][0] != '\0'; i++)
+		to[n++] = from[i];
 }
 
+static bool has_pool(const char **pools, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(pools[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Take the configuration of one more agent: what holds for any of them, and the narrowest bound. */
 static void take_agent(struct doctor_agent *a, struct conf *c, const char **pools)
 {
-	a->given = true;
+	size_t n = 0;
+
+	if (!a->given)
+		*a = (struct doctor_agent){ .given = true, .stats_feed = true, .max_frame_size = UINT64_MAX };
 	take_addresses(a->spop, c->loop.spop);
 	take_addresses(a->feed, c->loop.log_tcp);
 	take_addresses(a->udp, c->loop.log_udp);
 	take_addresses(a->metrics, c->loop.metrics);
-	for (size_t i = 0, n = 0; i < c->route.n_pools && n < POOLS_MAX; i++) {
-		if (strcmp(c->route.pools[i].name, "*") != 0)
+	while (pools[n] != NULL)
+		n++;
+	for (size_t i = 0; i < c->route.n_pools && n < POOLS_MAX; i++) {
+		if (strcmp(c->route.pools[i].name, "*") != 0 && !has_pool(pools, n, c->route.pools[i].name))
 			pools[n++] = c->route.pools[i].name;
 	}
 	a->pools = pools;
-	a->feed_token = c->loop.feed_token_file[0] != '\0';
-	a->stats_feed = c->loop.stats[0][0] != '\0';
-	a->max_frame_size = c->loop.spop_conn.max_frame_size;
+	a->feed_token |= c->loop.feed_token_file[0] != '\0';
+	a->stats_feed &= c->loop.stats[0][0] != '\0';
+	if (c->loop.spop_conn.max_frame_size < a->max_frame_size)
+		a->max_frame_size = c->loop.spop_conn.max_frame_size;
+}
+
+/* Load the files of -f. Returns their number, or -1 after printing errors. */
+static int load_agents(struct conf *conf, const struct doctor_args *a, struct doctor_agent *agent,
+    const char **pools)
+{
+	for (unsigned i = 0; i < a->n_yaml; i++) {
+		if (ctl_load_conf(&conf[i], a->yaml[i]) < 0) {
+			while (i > 0)
+				conf_free(&conf[--i]);
+			return -1;
+		}
+		take_agent(agent, &conf[i], pools);
+	}
+	return (int)a->n_yaml;
+}
+
+/* The addresses to ask: those of --metrics, and the first one of each agent of -f. */
+static void metrics_of(const struct doctor_args *a, const struct conf *conf,
+    const char *metrics[2 * DOCTOR_AGENTS + 1])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < a->n_metrics; i++)
+		metrics[n++] = a->metrics[i];
+	for (unsigned i = 0; i < a->n_yaml; i++)
+		if (conf[i].loop.metrics[0][0] != '\0')
+			metrics[n++] = conf[i].loop.metrics[0];
+	if (n == 0)
+		metrics[n++] = CTL_ADDRESS;
+	metrics[n] = NULL;
+}
+
+/* Tell if a diff is asked for. */
+static bool doctor_writes(const struct doctor_args *a)
+{
+	return a->write || a->remove || a->update;
 }
 
 static int print_findings(struct doctor *d)
@@ -100,7 +161,8 @@ static int print_findings(struct doctor *d)
 }
 
 static int examine(const struct doctor_opts *o, struct opened *opened,
-		   const struct doctor_args *a, const struct doctor_names *names)
+		   const struct doctor_args *a, const struct doctor_names *names,
+		   const char *const *metrics)
 {
 	struct doctor *d = doctor_new(o);
 	const char *why;
@@ -118,11 +180,10 @@ static int examine(const struct doctor_opts *o, struct opened *opened,
 	if (d == NULL || doctor_check(d) < 0)
 		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
 	else
-		status = a->write || a->remove ? doctor_write(d, a, names) : print_findings(d);
+		status = doctor_writes(a) ? doctor_write(d, a, names) : print_findings(d);
 	if (d != NULL && status < 2 && a->live != NULL) {
 		fflush(stdout);
-		status = doctor_live(d, a, o->agent.metrics[0] != NULL ? o->agent.metrics[0] : CTL_ADDRESS) |
-		    status;
+		status = doctor_live(d, a, metrics) | status;
 	}
 	doctor_free(d);
 	return status;
@@ -138,17 +199,17 @@ static int read_version(const char *s)
 
 static int run(struct doctor_args *a)
 {
-	const char *pools[POOLS_MAX + 1] = { NULL }, *why;
+	const char *pools[POOLS_MAX + 1] = { NULL }, *metrics[2 * DOCTOR_AGENTS + 1], *why;
 	struct opened opened = { .n = 0 };
 	struct doctor_haproxy haproxy = { .version = 0 };
 	struct doctor_names names;
 	struct doctor_opts o;
-	struct conf conf;
+	struct conf *conf = NULL;
 	char twice[1024];
-	int status;
+	int status, n;
 
 	doctor_defaults(&o);
-	if ((a->write || a->remove) && doctor_check_twice(a, twice, sizeof(twice)) < 0) {
+	if (doctor_writes(a) && doctor_check_twice(a, twice, sizeof(twice)) < 0) {
 		fprintf(stderr, "kvroutectl doctor: %s\n", twice);
 		return 2;
 	}
@@ -159,21 +220,28 @@ static int run(struct doctor_args *a)
 	o.features = haproxy.features[0] != '\0' ? haproxy.features : NULL;
 	if (a->version > 0 || haproxy.version > 0)
 		o.version = a->version > 0 ? a->version : haproxy.version;
-	if ((a->write || a->remove) && doctor_choose_names(a, &names, &why) < 0) {
+	if (doctor_writes(a) && doctor_choose_names(a, &names, &why) < 0) {
 		fprintf(stderr, "kvroutectl doctor: %s\n", why);
 		return 2;
 	}
-	if (ctl_load_conf(&conf, a->yaml) < 0)
+	if (a->n_yaml > 0 && (conf = calloc(a->n_yaml, sizeof(*conf))) == NULL) {
+		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
 		return 2;
-	if (a->yaml != NULL)
-		take_agent(&o.agent, &conf, pools);
+	}
+	if ((n = load_agents(conf, a, &o.agent, pools)) < 0) {
+		free(conf);
+		return 2;
+	}
+	metrics_of(a, conf, metrics);
 	o.env = haproxy.env != NULL ? haproxy.env : (const char *const *)environ;
 	o.open = open_file;
 	o.arg = &opened;
-	status = examine(&o, &opened, a, &names);
+	status = examine(&o, &opened, a, &names, metrics);
 	for (unsigned i = 0; i < opened.n; i++)
 		buf_free(&opened.text[i]);
-	conf_free(&conf);
+	while (n > 0)
+		conf_free(&conf[--n]);
+	free(conf);
 	free(haproxy.env);
 	return status;
 }
@@ -198,8 +266,10 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		fprintf(stderr, "kvroutectl doctor: %s: %s\n", value, why);
 		return false;
 	case 'f':
-		a->yaml = value;
-		return true;
+		return a->n_yaml < DOCTOR_AGENTS && (a->yaml[a->n_yaml++] = value) != NULL;
+	case 'M':
+		return a->n_metrics < DOCTOR_AGENTS && *value != '\0' &&
+		    (a->metrics[a->n_metrics++] = value) != NULL;
 	case 'v':
 		return (a->version = read_version(value)) > 0;
 	case 'H':
@@ -226,6 +296,8 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		return a->write = true;
 	case 'r':
 		return a->remove = true;
+	case 'U':
+		return a->update = true;
 	case 'p':
 		return take_name(a->pools, &a->n_pools, value);
 	case 'F':
@@ -246,6 +318,7 @@ int ctl_doctor(int argc, char **argv)
 		{ "frontend", required_argument, NULL, 'F' }, { "spoe", required_argument, NULL, 's' },
 		{ "live", required_argument, NULL, 'l' }, { "path", required_argument, NULL, 'P' },
 		{ "url", required_argument, NULL, 'u' }, { "model", required_argument, NULL, 'm' },
+		{ "metrics", required_argument, NULL, 'M' }, { "update", no_argument, NULL, 'U' },
 		{ "header", required_argument, NULL, 'd' }, { "wait", required_argument, NULL, 'W' },
 		{ "haproxy", required_argument, NULL, 'H' }, { "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -258,7 +331,7 @@ int ctl_doctor(int argc, char **argv)
 		help = c == 'h';
 		good = help || take_option(&a, c, optarg);
 	}
-	good = good && a.n > 0 && optind == argc && a.write + a.remove + (a.live != NULL) <= 1;
+	good = good && a.n > 0 && optind == argc && a.write + a.remove + a.update + (a.live != NULL) <= 1;
 	status = help ? doctor_usage(stdout, 0) : good ? run(&a) : doctor_usage(stderr, CTL_USAGE);
 	for (unsigned i = 0; i < a.n; i++)
 		free(a.paths[i]);

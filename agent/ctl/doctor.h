@@ -6,15 +6,17 @@
 
 #define DOCTOR_FILES	256	/* of HAProxy's configuration, and files that it names */
 #define DOCTOR_HEADERS	16
+#define DOCTOR_AGENTS	8	/* of -f, and of --metrics */
 #define DOCTOR_NAMES	1024	/* of --pool, and of --frontend */
 
 struct doctor_args {
 	char *paths[DOCTOR_FILES];		/* -c, directories replaced by their files; from malloc() */
 	unsigned n;
-	const char *yaml;			/* -f; NULL: none */
+	const char *yaml[DOCTOR_AGENTS + 1], *metrics[DOCTOR_AGENTS + 1];	/* -f, --metrics; NULL ends */
+	unsigned n_yaml, n_metrics;
 	int version;				/* --haproxy-version; 0: none */
 	const char *haproxy;			/* --haproxy; NULL: of PATH; "": none */
-	bool write, remove;
+	bool write, remove, update;
 	const char *pools[DOCTOR_NAMES + 1], *frontends[DOCTOR_NAMES + 1];	/* NULL ends */
 	unsigned n_pools, n_frontends;
 	const char *spoe;			/* --spoe; NULL: beside the first file */
@@ -56,8 +58,8 @@ struct doctor_haproxy {
 int doctor_ask_haproxy(struct doctor_haproxy *h, const struct doctor_args *a, const char **why);
 
 /* Send a request through a running HAProxy and print each station that it reached. <metrics>: the
- * agent's address. Returns the exit status. */
-int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metrics);
+ * agents' addresses; NULL ends. Returns the exit status. */
+int doctor_live(struct doctor *d, const struct doctor_args *a, const char *const *metrics);
 
 /* Print the diff to standard output and what to know to standard error. Returns the exit status. */
 int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doctor_names *n);

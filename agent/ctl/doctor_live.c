@@ -22,8 +22,7 @@
 #define PAUSE_MS	100
 #define ANSWER_S	60	/* and --wait */
 
-__attribute__((format(printf, 2, 3)))
-static void passed(const char *station, const char *fmt, ...)
+void live_passed(const char *station, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -34,9 +33,7 @@ static void passed(const char *station, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Returns -1. */
-__attribute__((format(printf, 2, 3)))
-static int lost(const char *station, const char *fmt, ...)
+int live_lost(const char *station, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -53,8 +50,7 @@ static void pause_once(void)
 	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000 }, NULL);
 }
 
-/* Wait before try <i>, which counts from 0. Returns false after --wait seconds. */
-static bool next_try(const struct live *l, unsigned i)
+bool live_next_try(const struct live *l, unsigned i)
 {
 	if (i > 0)
 		pause_once();
@@ -84,6 +80,20 @@ static unsigned count_rows(const char *stat, const char *backend, unsigned *up)
 	return n;
 }
 
+/* Each pool needs a server that is up. */
+static int check_pools(struct live *l, const char *stat)
+{
+	unsigned n, up;
+
+	for (size_t i = 0; i < l->way.n_pools; i++) {
+		n = count_rows(stat, l->way.pools[i], &up);
+		if (n > 0 && up == 0)
+			return live_lost("HAProxy", "no server of %s is up: start the engines, and look at the checks "
+			    "of their server lines", l->way.pools[i]);
+	}
+	return 0;
+}
+
 static int check_haproxy(struct live *l)
 {
 	struct buf stat = { 0 };
@@ -91,75 +101,77 @@ static int check_haproxy(struct live *l)
 	unsigned up = 0, n = 0;
 	int status = live_ask_haproxy(l, "show stat\n", &stat, &why);
 
-	if (status == 0)
-		n = count_rows(stat.p, l->way.agent, &up);
-	buf_free(&stat);
 	if (status < 0)
-		return lost("HAProxy", "no answer from its stats socket %s (%s): name the address after \"stats "
+		live_lost("HAProxy", "no answer from its stats socket %s (%s): name the address after \"stats "
 		    "socket\" in global, as a user who may write to it", l->a->live, why);
-	if (n == 0)
-		return lost("HAProxy", "the running HAProxy has no backend %s: reload it with this "
+	else if ((n = count_rows(stat.p, l->way.agent, &up)) == 0)
+		status = live_lost("HAProxy", "the running HAProxy has no backend %s: reload it with this "
 		    "configuration", l->way.agent);
-	if (up == 0)
-		return lost("agent", "HAProxy holds each server of %s for down, so it asks none: start kvroute, "
-		    "and compare the server line with spop.listen", l->way.agent);
-	passed("HAProxy", "%u of %u servers of %s are up", up, n, l->way.agent);
-	return 0;
-}
-
-static int check_agent(struct live *l)
-{
-	const char *why = "";
-
-	if (!live_counters(l, &l->decisions, &l->done, &l->lines, &why))
-		return lost("agent", "no answer from its metrics at %s (%s): start kvroute, or name its "
-		    "configuration with -f", l->metrics, why);
-	passed("agent", "it answers at %s", l->metrics);
-	return 0;
+	else if (up == 0)
+		status = live_lost("agent", "HAProxy holds each server of %s for down, so it asks none: start "
+		    "kvroute, and compare the server line with spop.listen", l->way.agent);
+	else if ((status = check_pools(l, stat.p)) == 0)
+		live_passed("HAProxy", "%u of %u servers of %s are up", up, n, l->way.agent);
+	buf_free(&stat);
+	return status;
 }
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static int send_request(struct live *l)
+/* Send the request and read the answer. Returns 0, or -1 without a whole answer. */
+static int exchange(struct live *l, int fd, const char *host, struct buf *answer)
 {
-	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "";
 	struct timeval limit = { .tv_sec = ANSWER_S + l->a->wait_s };
-	struct buf request = { 0 }, answer = { 0 };
-	int fd, status = -1, code = 0;
+	struct buf request = { 0 };
+	int status = -1;
 
-	if (strncmp(url, "http://", 7) == 0)
-		url += 7;
-	if (url[0] == '\0')
-		return lost("request", "no frontend of a pool has a bind line without TLS: name an address of "
-		    "HAProxy that takes plain HTTP with --url");
-	if ((fd = ctl_connect(url, &why)) < 0)
-		return lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
-		    "frontend with --url", url, why);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	live_request(l, url, &request);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	live_request(l, host, &request);
 	live_mark_ring(l);
 	if (!request.failed &&
 	    send(fd, request.p, request.n, MSG_NOSIGNAL) == (ssize_t)request.n)
-		status = live_read(fd, &answer);
+		status = live_read(fd, answer);
+	buf_free(&request);
+	return status;
+}
+
+static int send_request(struct live *l)
+{
+	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "", *host;
+	bool tls = strncmp(url, LIVE_TLS, sizeof(LIVE_TLS) - 1) == 0;
+	struct buf answer = { 0 };
+	int fd, status, code = 0;
+	pid_t child = 0;
+
+	host = tls ? url + sizeof(LIVE_TLS) - 1 : strncmp(url, "http://", 7) == 0 ? url + 7 : url;
+	if (host[0] == '\0')
+		return live_lost("request", "no frontend of a pool has a bind line that this host can use: name "
+		    "an address of HAProxy with --url, as 127.0.0.1:80 or https://127.0.0.1:443");
+	fd = tls ? live_connect_tls(host, &child, &why) : ctl_connect(host, &why);
+	if (fd < 0)
+		return live_lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
+		    "frontend with --url", url, why);
+	status = exchange(l, fd, host, &answer);
 	close(fd);
+	if (tls)
+		live_end_tls(child);
 	if (answer.n > 12 && strncmp(answer.p, "HTTP/1.", 7) == 0)
 		code = atoi(answer.p + 9);
-	buf_free(&request);
 	buf_free(&answer);
 	if (code == 0)
-		return lost("request", "%s %s: look at HAProxy's log and at the engines", url, status < 0 ?
+		return live_lost("request", "%s %s: look at HAProxy's log and at the engines", url, status < 0 ?
 		    "did not answer in time" : "closed the connection without an answer");
 	if (code == 401 || code == 403 || code == 429)
 		printf("note  request: the answer is %d: if a rule of the frontend wants a key, add it with "
 		    "--header \"authorization: Bearer KEY\"\n", code);
-	passed("request", "sent to %s, answer %d", url, code);
+	live_passed("request", "sent to %s, answer %d", url, code);
 	return 0;
 }
 
 /* ---- the log line -------------------------------------------------------------------------- */
 
-/* Copy the value of <name> of a JSON line. */
-static bool take_field(const char *line, size_t n, const char *name, char *to, size_t room)
+bool live_take_field(const char *line, size_t n, const char *name, char *to, size_t room)
 {
 	char key[32];
 	const char *at;
@@ -183,7 +195,7 @@ static bool is_marked(const struct live *l, const char *line, size_t n)
 	char in[32];
 	unsigned long bytes;
 
-	if (!take_field(line, n, "in", in, sizeof(in)))
+	if (!live_take_field(line, n, "in", in, sizeof(in)))
 		return false;
 	bytes = strtoul(in, NULL, 10);
 	return bytes + HEAD_ROOM >= l->n_sent && bytes <= l->n_sent + HEAD_ROOM;
@@ -200,12 +212,12 @@ static const char *new_lines(const struct live *l, const char *events)
 /* Take the fields of a line. Returns false if one is missing. */
 static bool take_line(struct live *l, const char *line, size_t n)
 {
-	return take_field(line, n, "uid", l->uid, sizeof(l->uid)) &&
-	    take_field(line, n, "be", l->be, sizeof(l->be)) &&
-	    take_field(line, n, "srv", l->srv, sizeof(l->srv)) &&
-	    take_field(line, n, "want", l->want, sizeof(l->want)) &&
-	    take_field(line, n, "why", l->why, sizeof(l->why)) &&
-	    take_field(line, n, "err", l->err, sizeof(l->err));
+	return live_take_field(line, n, "uid", l->uid, sizeof(l->uid)) &&
+	    live_take_field(line, n, "be", l->be, sizeof(l->be)) &&
+	    live_take_field(line, n, "srv", l->srv, sizeof(l->srv)) &&
+	    live_take_field(line, n, "want", l->want, sizeof(l->want)) &&
+	    live_take_field(line, n, "why", l->why, sizeof(l->why)) &&
+	    live_take_field(line, n, "err", l->err, sizeof(l->err));
 }
 
 /* Take the line of the request. Returns the number of requests that it may be: only 1 is a hit. */
@@ -221,7 +233,7 @@ static unsigned find_line(struct live *l, const char *events)
 			continue;
 		if (found == 0)
 			found = take_line(l, p, n);
-		else if (take_field(p, n, "uid", uid, sizeof(uid)))
+		else if (live_take_field(p, n, "uid", uid, sizeof(uid)))
 			found += strcmp(uid, l->uid) != 0;
 	}
 	return found;
@@ -242,7 +254,7 @@ static unsigned await_line(struct live *l)
 {
 	unsigned found = 0, again;
 
-	for (unsigned i = 0; found == 0 && next_try(l, i); i++)
+	for (unsigned i = 0; found == 0 && live_next_try(l, i); i++)
 		found = look_for_line(l);
 	if (found == 1) {
 		pause_once();
@@ -266,13 +278,13 @@ static int send_and_find(struct live *l)
 		found = await_line(l);
 	}
 	if (found > 1)
-		return lost("log", "ring %s has several requests of this size: try again when there are fewer "
+		return live_lost("log", "ring %s has several requests of this size: try again when there are fewer "
 		    "clients", l->way.ring);
 	if (found == 0)
-		return lost("log", "ring %s has no JSON line of this request: check that its frontend has the "
+		return live_lost("log", "ring %s has no JSON line of this request: check that its frontend has the "
 		    "log target, log-format-sd (or log-format) and \"log global\" of haproxy-conf, and that "
 		    "--url leads to it", l->way.ring);
-	passed("log", "ring %s has its line, uid %s", l->way.ring, l->uid);
+	live_passed("log", "ring %s has its line, uid %s", l->way.ring, l->uid);
 	return 0;
 }
 
@@ -283,99 +295,51 @@ static int judge_line(struct live *l)
 	const struct haproxy_error *e = code < HAPROXY_ERRORS ? &haproxy_errors[code] : NULL;
 
 	if (!doctor_is_pool(l->d, l->be) && strcmp(l->be, l->way.frontend) == 0)
-		return lost("filter", "a rule of frontend %s answered before a backend was chosen: add what the "
+		return live_lost("filter", "a rule of frontend %s answered before a backend was chosen: add what the "
 		    "rule wants with --header", l->be);
 	if (!doctor_is_pool(l->d, l->be))
-		return lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
+		return live_lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
 		    "(--path) or with a header (--header) that leads to a pool", l->be);
 	if (none && l->err[0] != '\0' && strcmp(l->err, "-") != 0)
-		return lost("filter", "HAProxy's error %s, %s: %s", l->err, e != NULL ? e->cause : "unknown",
+		return live_lost("filter", "HAProxy's error %s, %s: %s", l->err, e != NULL ? e->cause : "unknown",
 		    e != NULL ? e->remedy : "look into the logs of HAProxy and of the agent");
 	if (none)
-		return lost("filter", "HAProxy did not ask the agent: check that the path is one of "
-		    "api-paths.lst and the conditions of send-spoe-group in %s", l->be);
+		return live_lost("filter", "HAProxy did not ask the agent: check that the path is one of "
+		    "api-paths.lst, and the group and the conditions of send-spoe-group in %s", l->be);
 	if (strcmp(l->why, "noload") == 0 || strcmp(l->why, "noserver") == 0)
-		return lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, and "
+		return live_lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, and "
 		    "that servers are up", l->why, l->be);
-	passed("filter", "HAProxy asked the agent in %s, the answer is %s", l->be, l->why);
+	live_passed("filter", "HAProxy asked the agent in %s, the answer is %s", l->be, l->why);
 	if (strcmp(l->want, "-") == 0 || l->want[0] == '\0')
 		printf("note  server: the agent named none (%s), so HAProxy balanced\n", l->why);
 	else if (strcmp(l->want, l->srv) != 0)
-		return lost("server", "the agent chose %s and HAProxy took %s: check the rules use-server of %s, "
+		return live_lost("server", "the agent chose %s and HAProxy took %s: check the rules use-server of %s, "
 		    "and register-var-names; or that server was down or full", l->want, l->srv, l->be);
 	else
-		passed("server", "HAProxy took %s, as the agent chose", l->srv);
+		live_passed("server", "HAProxy took %s, as the agent chose", l->srv);
 	return 0;
 }
 
-/* ---- the feed ------------------------------------------------------------------------------ */
-
-/* Without a uid, or without the right to ask for it, counters must move. */
-static int await_counters(struct live *l, const char *reason)
+int doctor_live(struct doctor *d, const struct doctor_args *a, const char *const *metrics)
 {
-	double decisions = 0, done = 0, lines;
-	const char *why = "";
-
-	for (unsigned i = 0; (decisions <= l->decisions || done <= l->done) && next_try(l, i); i++)
-		live_counters(l, &decisions, &done, &lines, &why);
-	if (decisions <= l->decisions)
-		return lost("filter", "the agent was not asked: check the path and the conditions of "
-		    "send-spoe-group, and that -f names the right agent");
-	passed("filter", "the agent decided (by its counters, because %s)", reason);
-	if (done <= l->done)
-		return lost("feed", "no line of an end reached the agent: compare the log target with log_feed");
-	passed("feed", "the agent learned of an end");
-	return 0;
-}
-
-static int await_end(struct live *l)
-{
-	char path[256], state[32] = "";
-	const char *why = "";
-	double decisions, done, lines = 0;
-	bool known = false;
-
-	snprintf(path, sizeof(path), "/decisions?uid=%s", l->uid);
-	for (unsigned i = 0; strcmp(state, "closed") != 0 && strcmp(state, "done") != 0 &&
-	    l->status != 403 && next_try(l, i); i++) {
-		struct buf page = { 0 };
-
-		if (live_ask_agent(l, path, &page, &why) == 0) {
-			known = strstr(page.p, "\"decision\":") != NULL;
-			take_field(page.p, page.n, "state", state, sizeof(state));
-		}
-		buf_free(&page);
-	}
-	if (l->status == 403)
-		return await_counters(l, "metrics.decisions does not let this address look");
-	if (!known)
-		return lost("agent", "the agent at %s does not know the decision: HAProxy asks another one, "
-		    "or -f names the wrong configuration", l->metrics);
-	if (strcmp(state, "closed") == 0 || strcmp(state, "done") == 0) {
-		passed("feed", "the agent learned how the request ended");
-		return 0;
-	}
-	live_counters(l, &decisions, &done, &lines, &why);
-	return lost("feed", lines > l->lines ?
-	    "lines reach the agent, but not this one: compare the fields of log-format with haproxy-conf" :
-	    "no line reaches the agent: compare the server of ring %s with log_feed.tcp", l->way.ring);
-}
-
-int doctor_live(struct doctor *d, const struct doctor_args *a, const char *metrics)
-{
-	struct live l = { .d = d, .a = a, .metrics = metrics };
+	struct live l = { .d = d, .a = a };
 	int status;
 
+	for (; l.n_agents < LIVE_AGENTS && metrics[l.n_agents] != NULL; l.n_agents++)
+		l.agent[l.n_agents].metrics = metrics[l.n_agents];
 	doctor_way_of(d, &l.way);
 	if (l.way.agent[0] == '\0') {
-		lost("filter", "no pool has a filter of kvroute with an agent: attach it first (--write)");
+		live_lost("filter", "no pool has a filter of kvroute with an agent: attach it first (--write)");
 		return 1;
 	}
-	status = check_haproxy(&l) < 0 || check_agent(&l) < 0;
+	status = check_haproxy(&l) < 0;
+	/* an agent that does not answer here is asked by HAProxy all the same, whose error says more */
+	if (status == 0)
+		live_check_agents(&l);
 	if (status == 0 && l.way.ring[0] == '\0')
-		status = send_request(&l) < 0 || await_counters(&l, "no ring has the line") < 0;
+		status = send_request(&l) < 0 || live_await_counters(&l, "no ring has the line") < 0;
 	else if (status == 0)
-		status = send_and_find(&l) < 0 || judge_line(&l) < 0 || await_end(&l) < 0;
+		status = send_and_find(&l) < 0 || judge_line(&l) < 0 || live_await_end(&l) < 0;
 	buf_free(&l.last);
 	fflush(stdout);
 	return status;

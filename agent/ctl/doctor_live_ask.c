@@ -10,6 +10,7 @@
 #include "agent/ctl/get.h"
 
 #define ANSWER_MAX	((size_t)32 << 20)
+#define ASK_MS		10000
 #define BODY_LEAST	3000u
 #define BODY_RANGE	5000u
 
@@ -80,18 +81,17 @@ static void take_page(void *arg, const char *p, size_t n)
 		buf_add(to, p, n);
 }
 
-/* Get a page of the agent, and a NUL. */
-int live_ask_agent(struct live *l, const char *path, struct buf *to, const char **why)
+int live_ask_agent(struct live_agent *x, const char *path, struct buf *to, const char **why)
 {
 	struct http_answer answer;
 
 	http_answer_init(&answer, take_page, to);
 	*why = "the answer is an error";
-	l->status = 0;
-	if (ctl_get(l->metrics, path, &answer, why) < 0)
+	x->status = 0;
+	if (ctl_get_within(x->metrics, path, ASK_MS, &answer, why) < 0)
 		return -1;
-	l->status = answer.status;
-	if (l->status != 200)
+	x->status = answer.status;
+	if (x->status != 200)
 		return -1;
 	buf_add(to, "", 1);
 	return to->failed ? -1 : 0;
@@ -112,11 +112,11 @@ static double metric(const char *page, const char *name, const char *part)
 	return sum;
 }
 
-bool live_counters(struct live *l, double *decisions, double *done, double *lines,
+bool live_counters(struct live_agent *x, double *decisions, double *done, double *lines,
 		   const char **why)
 {
 	struct buf page = { 0 };
-	bool good = live_ask_agent(l, "/metrics", &page, why) == 0;
+	bool good = live_ask_agent(x, "/metrics", &page, why) == 0;
 
 	*decisions = good ? metric(page.p, "kvroute_decisions_total", "") : 0;
 	*done = good ? metric(page.p, "kvroute_facts_total", "kind=\"done\"") : 0;

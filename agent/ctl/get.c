@@ -17,7 +17,7 @@
 #define ADDRESS_MAX	255
 #define PATH_MAX_BYTES	1023
 
-static int64_t now_ms(void)
+int64_t ctl_now_ms(void)
 {
 	struct timespec ts;
 
@@ -28,7 +28,7 @@ static int64_t now_ms(void)
 /* Returns how long a read or write may wait, at least 1 ms. */
 static int wait_ms(int64_t until)
 {
-	int64_t left = until - now_ms();
+	int64_t left = until - ctl_now_ms();
 
 	return left < 1 ? 1 : left > TIMEOUT_MS ? TIMEOUT_MS : (int)left;
 }
@@ -102,7 +102,7 @@ static int connect_until(const char *address, int64_t until, const char **why)
 
 int ctl_connect(const char *address, const char **why)
 {
-	return connect_until(address, now_ms() + TIMEOUT_MS, why);
+	return connect_until(address, ctl_now_ms() + TIMEOUT_MS, why);
 }
 
 static int send_question(int fd, const char *path)
@@ -113,11 +113,10 @@ static int send_question(int fd, const char *path)
 	return send(fd, text, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -1;
 }
 
-/* Read what comes before <until>. Returns as recv(). */
-static ssize_t receive(int fd, char *buf, size_t cap, int64_t until)
+ssize_t ctl_receive(int fd, char *buf, size_t cap, int64_t until)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int rc = now_ms() < until ? poll(&p, 1, wait_ms(until)) : 0;
+	int rc = ctl_now_ms() < until ? poll(&p, 1, wait_ms(until)) : 0;
 
 	if (rc == 0)
 		errno = ETIMEDOUT;
@@ -130,7 +129,7 @@ static int read_answer(int fd, int64_t until, struct http_answer *a, const char 
 	char buf[16384];
 	ssize_t n, used = 0;
 
-	while (used == 0 && (n = receive(fd, buf, sizeof(buf), until)) > 0)
+	while (used == 0 && (n = ctl_receive(fd, buf, sizeof(buf), until)) > 0)
 		used = http_answer_feed(a, buf, (size_t)n);
 	if (used == 0 && n < 0) {
 		*why = strerror(errno);
@@ -146,7 +145,7 @@ static int read_answer(int fd, int64_t until, struct http_answer *a, const char 
 int ctl_get_within(const char *address, const char *path, int limit_ms, struct http_answer *a,
     const char **why)
 {
-	int64_t until = now_ms() + limit_ms;
+	int64_t until = ctl_now_ms() + limit_ms;
 	int fd = connect_until(address, until, why), status;
 
 	if (fd < 0)

@@ -10,6 +10,12 @@
  * writes wait at most 10 s, or -1 with <why>, which is a literal or from strerror(). */
 int ctl_connect(const char *address, const char **why);
 
+int64_t ctl_now_ms(void);	/* of a clock that never goes back */
+
+/* Read what comes before <until>, a time of ctl_now_ms(), and within 10 s. Returns as recv(), with
+ * ETIMEDOUT. */
+ssize_t ctl_receive(int fd, char *buf, size_t cap, int64_t until);
+
 /* GET <path> from <address>, which is host:port or unix@path. <a> is initialized and gets the
  * answer, of any status. Returns 0, or -1 with <why>, which is a literal or from strerror(). Each
  * read waits at most 10 s, and the whole at most 60 s and the time to find a name's addresses. */

@@ -15,6 +15,7 @@
 #define PATH_MOST	255
 #define LINE_MOST	2048	/* the agent takes no longer one */
 #define BODY_MOST	(1u << 20)
+#define WHOLE_MS	60000	/* of a command and its answer */
 
 static int connect_socket(const char *socket, const char **why)
 {
@@ -25,11 +26,15 @@ static int connect_socket(const char *socket, const char **why)
 	return ctl_connect(address, why);
 }
 
-static int send_all(int fd, const char *p, size_t n)
+static int send_all(int fd, const char *p, size_t n, int64_t until)
 {
 	while (n > 0) {
 		ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
 
+		if (k >= 0 && ctl_now_ms() >= until) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
 		if (k < 0)
 			return -1;
 		p += k;
@@ -41,6 +46,7 @@ static int send_all(int fd, const char *p, size_t n)
 int ctl_command(const char *socket, const char *line, struct span body,
     void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why)
 {
+	int64_t until = ctl_now_ms() + WHOLE_MS;
 	int fd = connect_socket(socket, why), rc;
 	char text[16384];
 	ssize_t n;
@@ -48,10 +54,10 @@ int ctl_command(const char *socket, const char *line, struct span body,
 	if (fd < 0)
 		return -1;
 	/* an agent that refuses the line closes before it has read all; its answer says why */
-	rc = send_all(fd, line, strlen(line));
-	if (rc == 0 && send_all(fd, "\n", 1) == 0 && send_all(fd, body.p, body.n) == 0)
+	rc = send_all(fd, line, strlen(line), until);
+	if (rc == 0 && send_all(fd, "\n", 1, until) == 0 && send_all(fd, body.p, body.n, until) == 0)
 		shutdown(fd, SHUT_WR);
-	while ((n = recv(fd, text, sizeof(text), 0)) > 0)
+	while ((n = ctl_receive(fd, text, sizeof(text), until)) > 0)
 		take(arg, text, (size_t)n);
 	if (n < 0 || rc < 0)
 		*why = strerror(errno);

@@ -6,7 +6,8 @@
 
 /* Send <line>, its newline and <body> to <socket>, a path with or without "unix@", and call <take>
  * with what comes back until the agent closes. Returns 0, or -1 with <why>, which is a literal or
- * from strerror(). Each read waits at most 10 s. */
+ * from strerror(). Each read waits at most 10 s, and the whole takes at
+ * most 60 s. */
 int ctl_command(const char *socket, const char *line, struct span body,
     void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why);
 

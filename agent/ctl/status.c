@@ -15,6 +15,7 @@ static const struct field {
 #define ALL(path, name)		{ ROW_NONE, path, offsetof(struct status_all, name), 0 }
 #define SERVER(path, name)	{ ROW_SERVER, path, offsetof(struct status_server, name), 0 }
 #define POOL(path, name)	{ ROW_POOL, path, offsetof(struct status_pool, name), 0 }
+#define PROBLEM(path, name)	{ ROW_PROBLEM, path, offsetof(struct status_problem, name), 0 }
 #define TEXT(row, type, name) \
 	{ row, #name, offsetof(struct type, name), sizeof(((struct type *)0)->name) }
 	TEXT(ROW_NONE, status_all, version),
@@ -27,6 +28,7 @@ static const struct field {
 	ALL("index.bytes", index_bytes), ALL("index.max_bytes", index_max_bytes),
 	ALL("index.pages", pages), ALL("index.spaces", spaces),
 	TEXT(ROW_SERVER, status_server, pool), TEXT(ROW_SERVER, status_server, name),
+	TEXT(ROW_SERVER, status_server, speed_source), TEXT(ROW_SERVER, status_server, capacity_source),
 	SERVER("up", up), SERVER("closed", closed), SERVER("open", open), SERVER("queue", queue),
 	SERVER("backlog_s", backlog_s), SERVER("tokens_per_s", tokens_per_s),
 	SERVER("penalty", penalty), SERVER("picked", picked), SERVER("hit_tokens", hit_tokens),
@@ -41,8 +43,12 @@ static const struct field {
 	POOL("shadow.haproxy_hit_tokens", shadow.haproxy_hit_tokens),
 	POOL("shadow.first_s", shadow.first_s), POOL("shadow.haproxy_first_s", shadow.haproxy_first_s),
 	POOL("shadow.gain_tokens2", shadow.gain_tokens2), POOL("shadow.gain_s2", shadow.gain_s2),
+	POOL("shadow.timed", shadow.timed), POOL("shadow.timed_s", shadow.timed_s),
+	POOL("shadow.haproxy_timed_s", shadow.haproxy_timed_s),
+	POOL("shadow.timed_gain_s2", shadow.timed_gain_s2),
 	TEXT(ROW_PROBLEM, status_problem, what), TEXT(ROW_PROBLEM, status_problem, pool),
 	TEXT(ROW_PROBLEM, status_problem, message), TEXT(ROW_PROBLEM, status_problem, remedy),
+	PROBLEM("since_s", since_s), PROBLEM("last_seen_s", last_seen_s), PROBLEM("quiet", quiet),
 };
 
 #define N_FIELDS	((int)(sizeof(fields) / sizeof(fields[0])))

@@ -14,7 +14,8 @@
 #define STATUS_ROWS_MAX	2048	/* of each list; further ones are not read */
 
 struct status_server {
-	char pool[STATUS_NAME], name[STATUS_NAME];
+	char pool[STATUS_NAME], name[STATUS_NAME], speed_source[STATUS_NAME],
+	    capacity_source[STATUS_NAME];
 	double up, closed, open, queue, backlog_s, tokens_per_s, penalty, picked, hit_tokens, failures,
 	    held_tokens, capacity_tokens, kv_used;
 };
@@ -26,11 +27,13 @@ struct status_pool {
 	struct {
 		double requests, same, prompt_tokens, hit_tokens, haproxy_hit_tokens, first_s,
 		    haproxy_first_s, gain_tokens2, gain_s2;
+		double timed, timed_s, haproxy_timed_s, timed_gain_s2;
 	} shadow;
 };
 
 struct status_problem {
 	char what[STATUS_NAME], pool[STATUS_NAME], message[STATUS_TEXT], remedy[STATUS_TEXT];
+	double since_s, last_seen_s, quiet;
 };
 
 struct status_all {

@@ -134,14 +134,17 @@ static void put_problems(struct screen *s, const struct status *now)
 {
 	for (size_t i = 0; i < now->problems.n; i++) {
 		const struct status_problem *p = &now->problems.p[i];
+		char t[16];
 
 		if (i == PROBLEMS_MOST) {
 			put_linef(s, RED, "! and %zu more: kvroutectl -s SOCKET show problems",
 			    now->problems.n - i);
 			return;
 		}
-		put_linef(s, RED, "! %s%s%s%s: %s", p->what, p->pool[0] != '\0' ? " (" : "", p->pool,
-		    p->pool[0] != '\0' ? ")" : "", p->message);
+		put_linef(s, p->quiet > 0 ? DIM : RED, "! %s%s%s%s, %s %s%s: %s", p->what,
+		    p->pool[0] != '\0' ? " (" : "", p->pool, p->pool[0] != '\0' ? ")" : "",
+		    p->quiet > 0 ? "last seen" : "for", short_time(p->quiet > 0 ? p->last_seen_s :
+		    p->since_s, t), p->quiet > 0 ? " ago" : "", p->message);
 		put_linef(s, DIM, "  %s", p->remedy);
 	}
 }
@@ -231,10 +234,21 @@ static int order(const void *x, const void *y)
 	return c != 0 ? c : a->place < b->place ? -1 : 1;
 }
 
-static void cell_text(const struct status_server *s, char key, char out[16])
+/* Tell if a figure comes from a guess, not from what the server was seen to do. */
+static bool is_guess(const struct status_server *s, char key)
+{
+	if (key == 'c')
+		return strcmp(s->capacity_source, "guess") == 0;
+	return (key == 'w' || key == 't') && (strcmp(s->speed_source, "guess") == 0 ||
+	    strcmp(s->speed_source, "pool") == 0);
+}
+
+static void cell_text(const struct status_server *s, char key, char out[17])
 {
 	double v = value_of(s, key);
 
+	if (is_guess(s, key) && isfinite(v))
+		*out++ = '~';
 	if (key == 's')
 		snprintf(out, 16, "%s", state_of(s));
 	else if (key == 'c' || key == 'k')
@@ -276,7 +290,7 @@ static void put_server_head(struct screen *s, unsigned n, int name)
 
 static void put_server(struct screen *s, const struct row *r, unsigned n, int name)
 {
-	char text[WIDTH_MOST + 1], cell[16], full[2 * STATUS_NAME + 1];
+	char text[WIDTH_MOST + 1], cell[17], full[2 * STATUS_NAME + 1];
 	int k;
 
 	snprintf(full, sizeof(full), "%s/%s", r->s->pool, r->s->name);

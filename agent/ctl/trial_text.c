@@ -1,7 +1,8 @@
 /* trial_text.c - a mean, its interval, and a verdict.
  *
  * Both choices were judged by the same estimates of the same moment. The interval covers chance
- * only: requests are taken as independent, and an estimate that is wrong for all is not seen. */
+ * only: requests are taken as independent, and an estimate that is wrong for all is not seen. So
+ * seconds count only from requests that came when the speeds of most servers were learned. */
 #include <math.h>
 
 #include "agent/ctl/trial.h"
@@ -22,9 +23,10 @@ static struct mean mean_of(double sum, double squares, double n)
 	return (struct mean){ mean, mean - error, mean + error };
 }
 
-static enum verdict judge(double n, const struct mean *tokens, const struct mean *seconds)
+/* <timed>: requests with learned speeds. */
+static enum verdict judge(double n, double timed, const struct mean *tokens, const struct mean *seconds)
 {
-	if (n < TRIAL_ENOUGH)
+	if (!(n >= TRIAL_ENOUGH && timed >= TRIAL_ENOUGH))
 		return VERDICT_FEW;
 	if (seconds->high < 0 || (tokens->high < 0 && seconds->low <= 0))
 		return VERDICT_LOSS;
@@ -36,28 +38,58 @@ static double percent(double part, double of)
 	return of > 0 ? 100 * part / of : 0;
 }
 
+/* What is known of the servers of a pool. */
+struct speeds {
+	unsigned all, learned;
+};
+
+static struct speeds speeds_of(const struct status *s, const char *pool)
+{
+	struct speeds v = { 0, 0 };
+
+	for (size_t i = 0; i < s->servers.n; i++) {
+		const struct status_server *x = &s->servers.p[i];
+
+		if (strcmp(x->pool, pool) != 0 || !(x->up > 0))
+			continue;
+		v.all++;
+		v.learned += strcmp(x->speed_source, "learned") == 0 ||
+		    strcmp(x->speed_source, "configuration") == 0;
+	}
+	return v;
+}
+
 static void say_saved(FILE *to, const struct status_pool *p, const struct mean *seconds)
 {
-	double n = p->shadow.requests, ours = p->shadow.hit_tokens;
+	double n = p->shadow.requests, ours = p->shadow.hit_tokens, timed = p->shadow.timed;
 	double theirs = p->shadow.haproxy_hit_tokens, saved = ours - theirs;
 
 	fprintf(to,
 	    "In %.0f requests of pool %s, kvroute's servers held %.0f %% of the prompt tokens and "
-	    "HAProxy's %.0f %%, so kvroute would have %s %.0f prompt tokens%s (%.0f a request), and "
-	    "first tokens would have come after %.2f s in the mean instead of %.2f s, %.2f s %s.\n",
-	    n, p->name, percent(ours, p->shadow.prompt_tokens), percent(theirs, p->shadow.prompt_tokens),
-	    saved >= 0 ? "saved" : "computed", fabs(saved), saved >= 0 ? "" : " more", fabs(saved) / n,
-	    p->shadow.first_s / n, p->shadow.haproxy_first_s / n, fabs(seconds->mean),
-	    seconds->mean >= 0 ? "sooner" : "later");
-}
-
-static void say_sure(FILE *to, double n, enum verdict v, const struct mean *tokens,
-    const struct mean *seconds)
-{
-	if (v == VERDICT_FEW) {
-		fprintf(to, "That is too little to tell: %.0f of at least %d requests.\n", n, TRIAL_ENOUGH);
+	    "HAProxy's %.0f %%, so kvroute would have %s %.0f prompt tokens%s (%.0f a request)", n,
+	    p->name, percent(ours, p->shadow.prompt_tokens), percent(theirs, p->shadow.prompt_tokens),
+	    saved >= 0 ? "saved" : "computed", fabs(saved), saved >= 0 ? "" : " more", fabs(saved) / n);
+	if (!(timed >= 1)) {
+		fprintf(to, "; what that is in time is not known yet.\n");
 		return;
 	}
+	fprintf(to, ", and first tokens would have come after %.2f s in the mean instead of %.2f s, %.2f s %s",
+	    p->shadow.timed_s / timed, p->shadow.haproxy_timed_s / timed, fabs(seconds->mean),
+	    seconds->mean >= 0 ? "sooner" : "later");
+	if (timed < n)
+		fprintf(to, " (in the %.0f requests since speeds are learned)", timed);
+	fprintf(to, ".\n");
+}
+
+static void say_early(FILE *to, const struct status_pool *p, const struct speeds *v)
+{
+	fprintf(to, "It is too early to tell: the speeds of %u of %u servers are learned, and %.0f of at "
+	    "least %d requests came since then, so there is no confidence.\n", v->learned, v->all,
+	    p->shadow.timed > 0 ? p->shadow.timed : 0, TRIAL_ENOUGH);
+}
+
+static void say_sure(FILE *to, enum verdict v, const struct mean *tokens, const struct mean *seconds)
+{
 	fprintf(to,
 	    "With 95 %% confidence, one request would have saved %.0f to %.0f prompt tokens, and had its "
 	    "first token %.3f to %.3f s sooner%s.\n",
@@ -65,12 +97,20 @@ static void say_sure(FILE *to, double n, enum verdict v, const struct mean *toke
 	    v == VERDICT_GAIN ? "" : v == VERDICT_LOSS ? ", which is a loss" : ", which may be nothing");
 }
 
+/* Without reports of requests no speed is ever learned. */
+static void say_wait(FILE *to, const struct status_pool *p)
+{
+	if (strcmp(p->facts, "load") == 0 || strcmp(p->facts, "none") == 0)
+		fprintf(to, "Nothing reports first tokens or ends of requests, so speeds are never learned: run "
+		    "kvroutectl doctor, and leave pool %s in shadow mode.\n", p->name);
+	else
+		fprintf(to, "Leave pool %s in shadow mode, and ask again after more requests.\n", p->name);
+}
+
 static void say_change(FILE *to, const char *pool, enum verdict v)
 {
 	switch (v) {
-	case VERDICT_FEW:
-		fprintf(to, "Leave pool %s in shadow mode, and ask again after more requests.\n", pool);
-		break;
+	case VERDICT_FEW: break;
 	case VERDICT_GAIN:
 		fprintf(to,
 		    "To switch it on, write \"mode: on\" for pool %s into kvroute.yaml, under pools or "
@@ -90,9 +130,10 @@ static void say_change(FILE *to, const char *pool, enum verdict v)
 	}
 }
 
-static void say_pool(FILE *to, const struct status_pool *p)
+static void say_pool(FILE *to, const struct status *s, const struct status_pool *p)
 {
-	double n = p->shadow.requests;
+	struct speeds speeds = speeds_of(s, p->name);
+	double n = p->shadow.requests, timed = p->shadow.timed;
 	struct mean tokens, seconds;
 	enum verdict v;
 
@@ -106,10 +147,16 @@ static void say_pool(FILE *to, const struct status_pool *p)
 		return;
 	}
 	tokens = mean_of(p->shadow.hit_tokens - p->shadow.haproxy_hit_tokens, p->shadow.gain_tokens2, n);
-	seconds = mean_of(p->shadow.haproxy_first_s - p->shadow.first_s, p->shadow.gain_s2, n);
-	v = judge(n, &tokens, &seconds);
+	seconds = mean_of(p->shadow.haproxy_timed_s - p->shadow.timed_s, p->shadow.timed_gain_s2,
+	    timed >= 1 ? timed : 1);
+	v = judge(n, timed, &tokens, &seconds);
 	say_saved(to, p, &seconds);
-	say_sure(to, n, v, &tokens, &seconds);
+	if (v == VERDICT_FEW) {
+		say_early(to, p, &speeds);
+		say_wait(to, p);
+		return;
+	}
+	say_sure(to, v, &tokens, &seconds);
 	say_change(to, p->name, v);
 }
 
@@ -122,7 +169,7 @@ unsigned trial_say(FILE *to, const struct status *s)
 			continue;
 		if (n++ > 0)
 			fprintf(to, "\n");
-		say_pool(to, &s->pools.p[i]);
+		say_pool(to, s, &s->pools.p[i]);
 	}
 	if (s->pools.n == 0)
 		fprintf(to,

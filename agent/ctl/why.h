@@ -38,7 +38,8 @@ struct why_decision {
 	bool imbalanced, cut;
 	struct why_server candidate[WHY_SERVERS], compared[WHY_RULES];
 	unsigned n_kept, n_compared;
-	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1];
+	char state[WHY_NAME_MAX + 1], went[WHY_NAME_MAX + 1], end[WHY_NAME_MAX + 1],
+	    ts[WHY_NAME_MAX + 1];
 	double expected_ms;		/* to the first token; -1: not told */
 	/* -1: not reported */
 	double status, first_ms, done_ms, retries, output_tokens, engine_tokens, cached;

@@ -23,13 +23,15 @@ static void say_prompt(FILE *to, const struct why_decision *d)
 	fprintf(to, "\n");
 }
 
-/* Seconds each; <shared> is the part of <compute> that later requests will use. */
+/* Seconds each; <shared> is the part of <compute> that later requests will use, and <session> that of
+ * <cached> of which only the session tells. */
 static void say_candidate(FILE *to, const struct why_server *c, const char *mark, int width)
 {
 	fprintf(to,
-	    "    %s %-*s %6.0f %8.3f %9.0f %8.3f %8.3f %8.3f %8.3f %8.3f %7.0f %9.3f  %s\n", mark, width,
-	    or_dash(c->server), c->load, c->wait_s, c->cached_tokens, c->compute_s, c->shared_s,
-	    c->load_s, c->kv_s, c->adapter_s, c->penalty, c->cost_s, or_dash(c->truth));
+	    "    %s %-*s %4.0f %7.3f %8.0f %7.0f %7.3f %7.3f %7.3f %7.3f %7.3f %7.3f %4.0f %8.3f  %s\n",
+	    mark, width, or_dash(c->server), c->load, c->wait_s, c->cached_tokens, c->session_tokens,
+	    c->compute_s, c->shared_s, c->load_s, c->kv_s, c->adapter_s, c->promised_s, c->penalty,
+	    c->cost_s, or_dash(c->truth));
 }
 
 static void say_candidates(FILE *to, const struct why_decision *d)
@@ -39,9 +41,9 @@ static void say_candidates(FILE *to, const struct why_decision *d)
 	for (unsigned i = 0; i < d->n_kept; i++)
 		if ((int)strlen(d->candidate[i].server) > width)
 			width = (int)strlen(d->candidate[i].server);
-	fprintf(to, "      %-*s %6s %8s %9s %8s %8s %8s %8s %8s %7s %9s  %s\n", width, "server", "load",
-	    "wait_s", "cached", "comp_s", "shared_s", "load_s", "kv_s", "adapt_s", "penalty", "cost_s",
-	    "truth");
+	fprintf(to, "      %-*s %4s %7s %8s %7s %7s %7s %7s %7s %7s %7s %4s %8s  %s\n", width, "server",
+	    "open", "wait", "cached", "session", "compute", "shared", "load", "kv", "adapter", "promise",
+	    "fail", "cost", "truth");
 	for (unsigned i = 0; i < d->n_kept; i++)
 		say_candidate(to, &d->candidate[i], i == 0 ? "*" : " ", width);
 	if (d->n_candidates > d->n_kept)

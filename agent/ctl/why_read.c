@@ -77,6 +77,8 @@ static const struct field fields[] = {
 	S(IN_COMPARED, regret_s),
 	{ IN_AFTER, "server", true, offsetof(struct why_decision, went) },
 	{ IN_AFTER, "state", true, offsetof(struct why_decision, state) },
+	{ IN_AFTER, "end", true, offsetof(struct why_decision, end) },
+	{ IN_AFTER, "ts", true, offsetof(struct why_decision, ts) },
 	A(status),
 	A(first_ms),
 	A(done_ms),

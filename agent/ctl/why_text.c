@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/ctl/why.h"
+#include "agent/feed/fact.h"
 #include "agent/route/truth.h"
 
 #define LITTLE_S	0.0005		/* shorter times count as zero */
@@ -279,6 +280,25 @@ static const char *text_after(double ms)
 
 /* ---- afterwards ------------------------------------------------------------------------- */
 
+/* A newer agent may have other words. */
+static void say_failure(FILE *to, const struct why_decision *d)
+{
+#define TEXT(name, word, sentence)	{ word, sentence },
+	static const char *const text[][2] = { FACT_CAUSE_LIST(TEXT) };
+#undef TEXT
+	const char *sentence = d->end;
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
+		if (same_text(d->end, text[i][0]))
+			sentence = text[i][1];
+	if (sentence[0] == '\0')
+		return;
+	fprintf(to, "    it failed: %s", sentence);
+	if (d->ts[0] != '\0' && !same_text(d->ts, "--"))
+		fprintf(to, " (%s in HAProxy's log)", d->ts);
+	fprintf(to, "\n");
+}
+
 static void say_after(FILE *to, const struct why_decision *d)
 {
 	const char *sep = "    ";
@@ -305,6 +325,7 @@ static void say_after(FILE *to, const struct why_decision *d)
 		fprintf(to, "%sstatus %.0f", sep, d->status);
 	if (sep[0] == ',' || d->status >= 0)
 		fprintf(to, "\n");
+	say_failure(to, d);
 }
 
 static void say_compared(FILE *to, const struct why_decision *d)

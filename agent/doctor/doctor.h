@@ -77,10 +77,12 @@ void doctor_print(const struct doctor *d, struct buf *to);
 /* Names on the way of a request through the attached pools, "" if unknown; they live as long as
  * <d>, which was checked. */
 struct doctor_way {
-	const char *client;		/* address without TLS of a frontend that leads to a pool */
+	const char *client;		/* address of a frontend that leads to a pool; "https://" if by TLS only */
 	const char *frontend;		/* that frontend */
 	const char *agent;		/* the agent's backend */
 	const char *ring;		/* the ring that delivers to the agent's log feed */
+	const char *const *pools;	/* the backends with engines */
+	size_t n_pools;
 };
 void doctor_way_of(struct doctor *d, struct doctor_way *w);
 bool doctor_is_pool(const struct doctor *d, const char *backend);

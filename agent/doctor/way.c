@@ -10,12 +10,12 @@ bool doctor_is_pool(const struct doctor *d, const char *backend)
 	return false;
 }
 
-/* Return an address that a client on this host can use; "": none. */
-static const char *client_of(struct doctor *d, const struct dr_line *bind)
+/* Return the address of a bind line as a client on this host can use it; "": none. */
+static const char *address_of(struct doctor *d, const struct dr_line *bind)
 {
 	const char *a = bind->n > 1 ? dr_address(d, bind->w[1]) : "";
 
-	if (dr_word(bind, "ssl", 2) > 0 || dr_word(bind, "accept-proxy", 2) > 0)
+	if (dr_word(bind, "accept-proxy", 2) > 0)
 		return "";
 	if (*a == '/')
 		return dr_printf(&d->mem, "unix@%s", a);
@@ -23,14 +23,29 @@ static const char *client_of(struct doctor *d, const struct dr_line *bind)
 		a += 5;
 	if (*a == ':' || dr_starts(a, "*:") || dr_starts(a, "0.0.0.0:"))
 		return dr_printf(&d->mem, "127.0.0.1:%u", dr_port(a));
-	return dr_starts(a, "unix@") || dr_port(a) != 0 ? a : "";
+	if (dr_starts(a, "[::]:") || dr_starts(a, ":::"))
+		return dr_printf(&d->mem, "[::1]:%u", dr_port(a));
+	return dr_starts(a, "unix@") || (dr_port(a) != 0 && strchr(a, '@') == NULL) ? a : "";
 }
 
-static void find_client(struct doctor *d, const struct dr_section *f, struct doctor_way *w)
+/* The same if the line is with TLS as <tls> says, and asks for no certificate of the client. */
+static const char *client_of(struct doctor *d, const struct dr_line *bind, bool tls)
+{
+	unsigned verify = dr_word(bind, "verify", 2);
+	const char *a;
+
+	if ((dr_word(bind, "ssl", 2) > 0) != tls || (verify > 0 && dr_is(bind->w[verify + 1], "required")))
+		return "";
+	a = address_of(d, bind);
+	return tls && *a != '\0' ? dr_printf(&d->mem, "https://%s", a) : a;
+}
+
+static void find_client(struct doctor *d, const struct dr_section *f, bool tls,
+			struct doctor_way *w)
 {
 	for (size_t i = 0; i < f->lines.n && w->client[0] == '\0'; i++) {
 		if (dr_is(f->lines.p[i].w[0], "bind"))
-			w->client = client_of(d, &f->lines.p[i]);
+			w->client = client_of(d, &f->lines.p[i], tls);
 	}
 	if (w->client[0] != '\0')
 		w->frontend = f->name;
@@ -52,11 +67,27 @@ static bool feeds(struct doctor *d, const struct dr_section *ring)
 	return false;
 }
 
+/* Find an address of a frontend that leads to a pool. */
+static void find_frontend(struct doctor *d, bool tls, struct doctor_way *w)
+{
+	for (size_t i = 0; i < d->attached.n; i++) {
+		const struct dr_attached *a = &d->attached.p[i];
+
+		for (size_t k = 0; a->routes && k < d->sections.n && w->client[0] == '\0'; k++) {
+			if (dr_leads(d, &d->sections.p[k], &d->sections.p[a->section]))
+				find_client(d, &d->sections.p[k], tls, w);
+		}
+	}
+}
+
 void doctor_way_of(struct doctor *d, struct doctor_way *w)
 {
+	const char **pools = dr_alloc(&d->mem, (d->attached.n + 1) * sizeof(*pools));
 	const struct dr_line *use;
 
-	*w = (struct doctor_way){ "", "", "", "" };
+	*w = (struct doctor_way){ "", "", "", "", pools, 0 };
+	find_frontend(d, false, w);
+	find_frontend(d, true, w);
 	for (size_t i = 0; i < d->attached.n; i++) {
 		const struct dr_attached *a = &d->attached.p[i];
 
@@ -65,10 +96,8 @@ void doctor_way_of(struct doctor *d, struct doctor_way *w)
 		use = dr_part_line(&a->spoe.agents.p[0], "use-backend", NULL);
 		if (use != NULL)
 			w->agent = use->w[1];
-		for (size_t k = 0; k < d->sections.n && w->client[0] == '\0'; k++) {
-			if (dr_leads(d, &d->sections.p[k], &d->sections.p[a->section]))
-				find_client(d, &d->sections.p[k], w);
-		}
+		if (pools != NULL)
+			pools[w->n_pools++] = d->sections.p[a->section].name;
 	}
 	for (size_t i = 0; i < d->sections.n; i++) {
 		const struct dr_section *s = &d->sections.p[i];

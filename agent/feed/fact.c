@@ -56,6 +56,58 @@ enum fact_end fact_end_of(struct span ts)
 	}
 }
 
+void fact_take_end(struct fact *f, struct span ts)
+{
+	f->end = fact_end_of(ts);
+	for (size_t i = 0; i < sizeof(f->ts); i++)
+		f->ts[i] = ts.n < 2 ? '\0' :
+		    (ts.p[i] >= 'A' && ts.p[i] <= 'Z') || (ts.p[i] >= 'a' && ts.p[i] <= 'z') || ts.p[i] == '-' ?
+		    ts.p[i] : '?';
+}
+
+static enum fact_cause cause_of_status(int32_t status)
+{
+	if (status < 100)
+		return CAUSE_OF_UNKNOWN;
+	if (status == 429)
+		return CAUSE_OF_TOO_MANY;
+	return status >= 500 ? CAUSE_OF_SERVER_ERROR : status >= 400 ? CAUSE_OF_CLIENT_ERROR : CAUSE_OF_OK;
+}
+
+/* A small first letter is a timeout. */
+enum fact_cause fact_cause(const struct fact *f)
+{
+	bool late = f->ts[0] == 'c' || f->ts[0] == 's';
+
+	switch (f->end) {
+	case END_CONNECT:
+		return late ? CAUSE_OF_CONNECT_TIMEOUT : CAUSE_OF_REFUSED;
+	case END_CLIENT:
+		return late ? CAUSE_OF_CLIENT_TIMEOUT : CAUSE_OF_CLIENT_GONE;
+	case END_SERVER:
+		if (f->ts[0] == 'D' || f->ts[0] == 'P')
+			return f->ts[0] == 'D' ? CAUSE_OF_SERVER_DOWN : CAUSE_OF_NOT_HTTP;
+		return late ? CAUSE_OF_SERVER_TIMEOUT : CAUSE_OF_CLOSED;
+	case END_QUEUE:
+		return f->ts[0] == 'C' || f->ts[0] == 'c' ? CAUSE_OF_CLIENT_GONE : CAUSE_OF_QUEUE;
+	case END_PROXY:
+		return CAUSE_OF_HAPROXY;
+	default:
+		return cause_of_status(f->status);
+	}
+}
+
+const char *fact_cause_word(enum fact_cause cause)
+{
+	static const char *const words[] = {
+#define X(name, word, sentence) word,
+		FACT_CAUSE_LIST(X)
+#undef X
+	};
+
+	return words[cause];
+}
+
 static enum verdict verdict_of_status(int32_t status)
 {
 	if (status >= 200 && status < 300)

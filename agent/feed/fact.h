@@ -20,6 +20,32 @@ enum fact_end {
 	END_PROXY		/* P., R., I., K. ...: HAProxy ended it */
 };
 
+/* How a request ended, for people: word, sentence. */
+#define FACT_CAUSE_LIST(X) \
+	X(UNKNOWN, "", "") \
+	X(OK, "ok", "") \
+	X(REFUSED, "connect_refused", "HAProxy could not connect to the server: it refused, or its " \
+	    "host did") \
+	X(CONNECT_TIMEOUT, "connect_timeout", "HAProxy could not connect to the server within timeout " \
+	    "connect") \
+	X(CLOSED, "server_closed", "the server closed the connection before its answer was whole") \
+	X(SERVER_TIMEOUT, "server_timeout", "the server sent nothing for as long as timeout server") \
+	X(SERVER_DOWN, "server_down", "HAProxy took the server for down while it answered") \
+	X(NOT_HTTP, "not_http", "the answer of the server is not valid HTTP") \
+	X(CLIENT_GONE, "client_gone", "the client closed the connection before its answer was whole") \
+	X(CLIENT_TIMEOUT, "client_timeout", "the client took nothing for as long as timeout client") \
+	X(QUEUE, "queue_timeout", "it waited in HAProxy's queue for as long as timeout queue") \
+	X(HAPROXY, "haproxy", "HAProxy itself ended it: a rule, a limit or its end") \
+	X(TOO_MANY, "too_many", "the server answered 429: it had too many requests") \
+	X(SERVER_ERROR, "server_error", "the server answered with an error of its own (5xx)") \
+	X(CLIENT_ERROR, "client_error", "the server did not accept the request (4xx)")
+
+enum fact_cause {
+#define X(name, word, sentence) CAUSE_OF_##name,
+	FACT_CAUSE_LIST(X)
+#undef X
+};
+
 /* Spans borrow from the decoded bytes. A field that the source lacks is empty or -1. */
 struct fact {
 	enum fact_kind kind;
@@ -30,6 +56,7 @@ struct fact {
 	struct span type;	/* FIRST: content type of the response */
 	int32_t status;		/* HTTP status; -1 unknown */
 	enum fact_end end;	/* DONE */
+	char ts[2];		/* DONE: the first letters of %ts; NUL: unknown */
 	int64_t queue_ms, connect_ms, response_ms, total_ms;	/* DONE: %Tw %Tc %Tr %Ta; -1 unknown */
 	int64_t bytes_out, bytes_in;				/* DONE: %B %U */
 	int32_t retries;	/* DONE: %rc without its sign; -1 unknown */
@@ -52,6 +79,12 @@ struct fact {
 /* Set all fields to empty or unknown. */
 void fact_init(struct fact *f, enum fact_kind kind);
 enum fact_end fact_end_of(struct span ts);
+
+/* Set <end> and <ts> of <f> from %ts. */
+void fact_take_end(struct fact *f, struct span ts);
+/* Return how the request of a fact of kind DONE ended, and the word for it. */
+enum fact_cause fact_cause(const struct fact *f);
+const char *fact_cause_word(enum fact_cause cause);
 
 #define FACT_TOKENS_MAX	((int64_t)1 << 40)	/* larger counts are invalid */
 

@@ -91,7 +91,7 @@ static void take(struct fact *f, const struct field *fd, struct span s)
 	else if (fd->kind == F_HEADER)
 		*(struct span *)((char *)f + fd->offset) = span_eq(s, SPAN("-")) ? SPAN("") : s;
 	else if (fd->kind == F_END)
-		f->end = fact_end_of(s);
+		fact_take_end(f, s);
 	else
 		take_int(f, fd, s);
 }

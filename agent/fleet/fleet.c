@@ -352,6 +352,13 @@ double server_slowness(const struct server *s, enum fact_step step, msec now)
 	return own > ALIKE * all || own * ALIKE < all ? own : all;
 }
 
+bool server_speed_known(const struct server *s, enum fact_step step, msec now)
+{
+	double own;
+
+	return own_slowness(s, step, &own, now);
+}
+
 /* A learned rate needs a smaller floor than a guessed one: 0.017 if 0.3 is configured. Mean time to
  * first token over six Mooncake cells with ends alone: 1.066 of the oracle's; 1.090 with 0.05. */
 #define FLOOR_OF_LEARNED	(1 / 18.0)

@@ -208,6 +208,9 @@ const char *fact_step_text(enum fact_step s);
 /* Set p->slowness, the mean of its servers whose rate is known. O(servers). */
 void pool_slowness(struct pool *p, msec now);
 
+/* Tell if its own times say how fast a server is. */
+bool server_speed_known(const struct server *s, enum fact_step step, msec now);
+
 /* Return how slow a server is by the facts of <step>: see rate.h. 1 if nothing is known. */
 double server_slowness(const struct server *s, enum fact_step step, msec now);
 

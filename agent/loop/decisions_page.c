@@ -210,6 +210,10 @@ static void put_after(struct decisions_page *p, const struct decision *x)
 	put_server(p, "server", x->went);
 	if (x->status >= 0)
 		page_addf(p->t, ",\"status\":%d", x->status);
+	if (x->after == AFTER_DONE && x->cause != CAUSE_OF_UNKNOWN)
+		put_string(p->t, "end", fact_cause_word((enum fact_cause)x->cause));
+	if (x->after == AFTER_DONE && x->ts[0] != '\0')
+		page_addf(p->t, ",\"ts\":\"%c%c\"", x->ts[0], x->ts[1]);
 	if (x->first_ms >= 0)
 		put_count(p->t, "first_ms", (uint64_t)x->first_ms);
 	if (x->done_ms >= 0)

@@ -57,6 +57,14 @@ static void number_exemplars(struct route *r, struct histogram *h)
 			h->who[i] = route_decision_of(r, h->who[i]);
 }
 
+/* Leave out decisions whose record is gone, because why cannot explain them. */
+static void keep_exemplars(struct route *r, struct histogram *h)
+{
+	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+		if (h->who[i] != 0 && !route_decision_kept(r, h->who[i]))
+			h->who[i] = 0;
+}
+
 static void write_scaled(struct metric_page *t, enum metric m, const char *label,
     const struct histogram *h, const uint32_t *bounds, double unit)
 {
@@ -123,6 +131,8 @@ static void gather(struct metric_page *t, const struct agent *a, struct all_bars
 	for (size_t i = 0; i < all->pool.n && t->openmetrics; i++) {
 		number_exemplars(a->route, &all->pool.p[i].first);
 		number_exemplars(a->route, &all->pool.p[i].request);
+		keep_exemplars(a->route, &all->pool.p[i].us);
+		keep_exemplars(a->route, &all->pool.p[i].tokens);
 	}
 	t->t->failed |= all->failed;
 }
@@ -160,6 +170,8 @@ void metrics_write_decisions(
 			if (p != NULL)
 				histogram_merge(&h, &p->us);
 		}
+	if (t->openmetrics)
+		keep_exemplars(a->route, &h);
 	memcpy(h.bucket, c->us_bucket, sizeof(h.bucket));
 	h.sum = c->us_sum;
 	metric_family(t, M_decision_seconds);

@@ -142,6 +142,10 @@ static void put_shadow(struct buf *t, const struct shadow_sums *s)
 	put_count(t, "haproxy_hit_tokens", s->haproxy_hit_tokens);
 	put_real(t, "first_s", s->first_s);
 	put_real(t, "haproxy_first_s", s->haproxy_first_s);
+	put_count(t, "timed", s->timed);
+	put_real(t, "timed_s", s->timed_s);
+	put_real(t, "haproxy_timed_s", s->haproxy_timed_s);
+	put_real(t, "timed_gain_s2", s->timed_gain_s2);
 	put_real(t, "gain_tokens2", s->gain_tokens2);
 	put_real(t, "gain_s2", s->gain_s2);
 	buf_str(t, "}");
@@ -167,6 +171,7 @@ static void add_pool(void *arg, const struct route_pool_view *v)
 	close_item(l);
 }
 
+static const char *const speed_sources[] = { "learned", "pool", "guess", "configuration" };
 static const char *const capacity_sources[] = { "unknown", "guess", "inferred", "engine",
 	"configuration" };
 
@@ -223,6 +228,7 @@ static void put_server(struct list_of *l, const struct server_copy *c)
 	put_real(l->t, "backlog_s", v->backlog_s);
 	put_real(l->t, "wait_s", v->wait_s < 0 ? NAN : v->wait_s);
 	put_real(l->t, "tokens_per_s", v->tokens_per_s);
+	put_text(l->t, "speed_source", speed_sources[v->speed]);
 	put_real(l->t, "penalty", v->penalty);
 	put_count(l->t, "picked", v->picked);
 	put_count(l->t, "hit_tokens", v->hit_tokens);

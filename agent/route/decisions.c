@@ -239,6 +239,18 @@ void decisions_took(struct decisions *d, uint64_t number, uint32_t us)
 	pthread_mutex_unlock(&d->lock);
 }
 
+bool decisions_has(struct decisions *d, uint64_t number)
+{
+	bool has;
+
+	if (d == NULL || number == 0)
+		return false;
+	pthread_mutex_lock(&d->lock);
+	has = d->ring[(number - 1) % d->keep].number == number;
+	pthread_mutex_unlock(&d->lock);
+	return has;
+}
+
 /* ---- facts --------------------------------------------------------------------------------- */
 
 static void learn_first(struct decision *x, const struct fact *f, msec now)
@@ -257,7 +269,8 @@ static void learn_done(struct decision *x, const struct fact *f, uint64_t output
 	x->after = AFTER_DONE;
 	x->done_ms = now - x->at;
 	x->status = f->status;
-	x->end = (uint8_t)f->end;
+	x->cause = (uint8_t)fact_cause(f);
+	memcpy(x->ts, f->ts, sizeof(x->ts));
 	x->retries = f->retries;
 	x->output_tokens = output_tokens;
 	x->engine_tokens = f->prompt_tokens;

@@ -88,7 +88,8 @@ struct decision {
 	uint64_t blocks;		/* position of the first in the ring */
 	uint32_t n_blocks, block_tokens;
 	/* what became of it */
-	uint8_t after, end;		/* enum decision_after, enum fact_end */
+	uint8_t after, cause;		/* enum decision_after, enum fact_cause */
+	char ts[2];			/* HAProxy's state of the end; NUL: unknown */
 	int32_t status, retries;	/* -1: unknown */
 	int64_t expected_ms;		/* from the decision to the first token; -1: unknown */
 	int64_t first_ms, done_ms;	/* from the decision to the fact; -1: none came */
@@ -130,6 +131,8 @@ void decisions_learn(
 size_t decisions_read(struct decisions *d, uint64_t before, struct decision *out, size_t n);
 /* Return the number of the last record of a request; 0 if there is none. */
 uint64_t decisions_number(struct decisions *d, uint64_t uid_hash);
+/* Tell if the record of that number is still there. */
+bool decisions_has(struct decisions *d, uint64_t number);
 /* Copy the last record of a request. Returns false if there is none. */
 bool decisions_find(struct decisions *d, uint64_t uid_hash, struct decision *out);
 

@@ -57,6 +57,20 @@ void route_stats(struct route *r, struct route_stats *s)
 	pthread_rwlock_unlock(&r->opts_lock);
 }
 
+static enum speed_source speed_source(const struct server *s, msec now)
+{
+	const struct pool *p = s->pool;
+
+	if (!p->policy->learn_rate)
+		return SPEED_CONFIGURED;
+	if (server_speed_known(s, p->step, now))
+		return SPEED_LEARNED;
+	for (size_t i = 0; i < p->n_servers; i++)
+		if (server_speed_known(p->servers[i], p->step, now))
+			return SPEED_POOL;
+	return SPEED_GUESS;
+}
+
 static void view_server(struct route *r, const struct server *s, uint64_t room, msec now,
 			struct route_server_view *v)
 {
@@ -78,6 +92,7 @@ static void view_server(struct route *r, const struct server *s, uint64_t room, 
 		.open = s->n_open,
 		.tokens_per_s = s->pool->opts->policy.prefill_tokens_per_s /
 		    server_slowness(s, s->pool->step, now),
+		.speed = speed_source(s, now),
 		.backlog_s = s->unanswered_s,
 		.wait_s = wait_at(s, now),
 		.picked = s->picked,
@@ -258,6 +273,11 @@ void route_traffic(struct route *r, struct traffic *to)
 uint64_t route_decision_of(struct route *r, uint64_t uid_hash)
 {
 	return decisions_number(r->decisions, uid_hash);
+}
+
+bool route_decision_kept(struct route *r, uint64_t number)
+{
+	return decisions_has(r->decisions, number);
 }
 
 struct decisions *route_decisions(struct route *r)

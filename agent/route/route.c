@@ -313,10 +313,21 @@ static void note_grown(struct route *r, struct job *j, const struct server *s)
 	at.place->bytes = 0;
 }
 
+/* Tell if three quarters of the servers have speeds that are not guessed. */
+static bool speeds_learned(const struct pool *p, msec now)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_servers; i++)
+		n += server_speed_known(p->servers[i], p->step, now);
+	return !p->policy->learn_rate || n * 4 >= p->n_servers * 3;
+}
+
 /* A later slice replaces an earlier one. */
 static void note_shadow(struct job *j)
 {
 	const struct shadow_choice c = {
+		.learned = speeds_learned(j->pool_seen, j->rq.now),
 		.uid = j->rq.uid,
 		.from = j->scratch->candidates,
 		.n = j->n_candidates,

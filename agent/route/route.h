@@ -381,6 +381,10 @@ struct route_disagreement {
 bool route_disagrees(struct route *r, msec now, struct route_disagreement *d);
 
 /* Where the size of a server's cache is from. */
+/* What the speed of a server is from: its own times, those of other servers of its pool, the
+ * configuration because nothing is known yet, or because it shall not be learned. */
+enum speed_source { SPEED_LEARNED, SPEED_POOL, SPEED_GUESS, SPEED_CONFIGURED };
+
 enum capacity_source {
 	CAPACITY_UNKNOWN,
 	CAPACITY_GUESS,
@@ -397,6 +401,7 @@ struct route_server_view {
 	double backlog_s;
 	double wait_s;			/* expected of a new request until it is computed; -1: unknown */
 	double tokens_per_s;		/* its prefill rate, learned or configured */
+	enum speed_source speed;
 	double penalty;			/* requests; see penalty.h */
 	uint64_t picked, hit_tokens, failures;
 	const uint64_t *picked_why;	/* <picked> by enum why */
@@ -423,6 +428,9 @@ struct shadow_sums {
 	uint64_t requests, same;	/* <same>: HAProxy's server was the agent's choice */
 	uint64_t prompt_tokens, hit_tokens, haproxy_hit_tokens;
 	double first_s, haproxy_first_s;	/* until the first token */
+	/* of those where the speeds of most servers were known, not guessed */
+	uint64_t timed;
+	double timed_s, haproxy_timed_s, timed_gain_s2;
 	/* squares of what each request would have gained: tokens, seconds; for the error of the mean */
 	double gain_tokens2, gain_s2;
 };
@@ -501,6 +509,7 @@ void route_traffic(struct route *r, struct traffic *to);
 
 /* Return the number of the record of a request, by a hash of its uid; 0 if it is not kept any
  * more. */
+bool route_decision_kept(struct route *r, uint64_t number);
 uint64_t route_decision_of(struct route *r, uint64_t uid_hash);
 
 /* Return the ring of decisions (decisions.h), which locks itself; NULL if none are kept. */

@@ -11,6 +11,7 @@ struct shadow_at {
 struct shadow_open {
 	uint64_t uid;		/* 0: free */
 	uint32_t tokens, n;
+	bool learned;
 	struct shadow_at chosen, others, at[SHADOW_KEPT];
 };
 
@@ -59,7 +60,7 @@ void shadow_chose(struct shadow **s, const struct shadow_choice *c)
 	o = &(*s)->open[c->uid % SHADOW_OPEN];
 	*o = (struct shadow_open){
 		.uid = c->uid, .tokens = (uint32_t)(c->tokens < UINT32_MAX ? c->tokens : UINT32_MAX),
-		.chosen = place_of(c, &c->from[c->chosen]),
+		.chosen = place_of(c, &c->from[c->chosen]), .learned = c->learned,
 	};
 	for (size_t i = 0; i < c->n; i++) {
 		struct shadow_at a = place_of(c, &c->from[i]), *to = kept_place(o, &a), out = a;
@@ -103,6 +104,12 @@ void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 	seconds = (double)went->s - (double)o->chosen.s;
 	s->sums.gain_tokens2 += tokens * tokens;
 	s->sums.gain_s2 += seconds * seconds;
+	if (!o->learned)
+		return;
+	s->sums.timed++;
+	s->sums.timed_s += (double)o->chosen.s;
+	s->sums.haproxy_timed_s += (double)went->s;
+	s->sums.timed_gain_s2 += seconds * seconds;
 }
 
 struct shadow_sums shadow_sums(const struct shadow *s)

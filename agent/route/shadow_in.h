@@ -29,6 +29,7 @@ struct shadow_choice {
 	size_t n;
 	size_t chosen;		/* in <from> */
 	uint64_t tokens;	/* of the prompt */
+	bool learned;		/* so are the speeds of most servers */
 	const struct policy_prompt *prompt;
 	const struct policy_opts *opts;
 };

@@ -9,12 +9,16 @@
 
 #include "agent/ctl/trial.h"
 
+#define SERVERS(a, b)	"{\"servers\":[" SERVER(a) "," SERVER(b) "],"
+#define SERVER(source)	"{\"pool\":\"chat\",\"up\":true,\"speed_source\":\"" source "\"}"
 #define POOL(n, hit, theirs, first, their_first, t2, s2) \
-	"{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":" n "," \
+	TIMED(SERVERS("learned", "learned"), n, n, hit, theirs, first, their_first, t2, s2)
+#define TIMED(servers, n, timed, hit, theirs, first, their_first, t2, s2) \
+	servers "\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"requests\":" n "," \
 	"\"shadow\":{\"requests\":" n ",\"same\":1,\"prompt_tokens\":2000000,\"hit_tokens\":" hit \
 	",\"haproxy_hit_tokens\":" theirs \
-	",\"first_s\":" first ",\"haproxy_first_s\":" their_first ",\"gain_tokens2\":" t2 \
-	",\"gain_s2\":" s2 "}}]}"
+	",\"timed\":" timed ",\"timed_s\":" first ",\"haproxy_timed_s\":" their_first \
+	",\"gain_tokens2\":" t2 ",\"timed_gain_s2\":" s2 "}}]}"
 
 static const struct {
 	const char *json, *text;
@@ -37,8 +41,35 @@ static const struct {
 	    "In 50 requests of pool chat, kvroute's servers held 3 % of the prompt tokens and HAProxy's "
 	    "0 %, so kvroute would have saved 50000 prompt tokens (1000 a request), and first tokens "
 	    "would have come after 1.00 s in the mean instead of 2.00 s, 1.00 s sooner.\n"
-	    "That is too little to tell: 50 of at least 100 requests.\n"
+	    "It is too early to tell: the speeds of 2 of 2 servers are learned, and 50 of at least 100 "
+	    "requests came since then, so there is no confidence.\n"
 	    "Leave pool chat in shadow mode, and ask again after more requests.\n", 1 },
+	{ TIMED(SERVERS("guess", "guess"), "1000", "0", "1200000", "400000", "0", "0", "800000000", "0"),
+	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
+	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request); what that "
+	    "is in time is not known yet.\n"
+	    "It is too early to tell: the speeds of 0 of 2 servers are learned, and 0 of at least 100 "
+	    "requests came since then, so there is no confidence.\n"
+	    "Leave pool chat in shadow mode, and ask again after more requests.\n", 1 },
+	{ TIMED(SERVERS("learned", "pool"), "1000", "200", "1200000", "400000", "100", "180", "800000000",
+	    "82"),
+	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
+	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request), and first "
+	    "tokens would have come after 0.50 s in the mean instead of 0.90 s, 0.40 s sooner (in the "
+	    "200 requests since speeds are learned).\n"
+	    "With 95 % confidence, one request would have saved 775 to 825 prompt tokens, and had its "
+	    "first token 0.331 to 0.469 s sooner.\n"
+	    "To switch it on, write \"mode: on\" for pool chat into kvroute.yaml, under pools or policy, "
+	    "and reload the agent (SIGHUP).\n", 1 },
+	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"facts\":\"load\",\"shadow\":{\"requests\":400,"
+	    "\"prompt_tokens\":2000000,\"hit_tokens\":800000,\"haproxy_hit_tokens\":400000,\"timed\":0}}]}",
+	    "In 400 requests of pool chat, kvroute's servers held 40 % of the prompt tokens and HAProxy's "
+	    "20 %, so kvroute would have saved 400000 prompt tokens (1000 a request); what that is in time "
+	    "is not known yet.\n"
+	    "It is too early to tell: the speeds of 0 of 0 servers are learned, and 0 of at least 100 "
+	    "requests came since then, so there is no confidence.\n"
+	    "Nothing reports first tokens or ends of requests, so speeds are never learned: run kvroutectl "
+	    "doctor, and leave pool chat in shadow mode.\n", 1 },
 	{ POOL("1000", "1200000", "400000", "500", "900", "800000000", "410"),
 	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
 	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request), and first "
