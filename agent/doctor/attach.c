@@ -2,9 +2,6 @@
 #include "agent/base/mem.h"
 #include "agent/doctor/attach_in.h"
 
-#define SPOE_BEGIN \
-	"# Written by \"kvroutectl doctor --write\"; \"--remove\" deletes it. " DOCTOR_MARK
-
 /* ---- what is said -------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 0)))
@@ -58,7 +55,7 @@ bool dr_option(const struct doctor *d, const struct dr_section *s, const char *n
 
 /* ---- attach -------------------------------------------------------------------------------- */
 
-static bool read_all(struct dr_plan *p)
+bool dr_plan_read(struct dr_plan *p)
 {
 	struct doctor *d = p->d;
 
@@ -75,7 +72,7 @@ static bool read_all(struct dr_plan *p)
 }
 
 /* Edits of one place keep their order: an insertion sort is stable, and there are few. */
-static void sort_edits(dr_edits *e)
+void dr_sort_edits(dr_edits *e)
 {
 	for (size_t i = 1; i < e->n; i++) {
 		struct dr_edit moved = e->p[i];
@@ -94,14 +91,13 @@ static void put_diff(struct dr_plan *p, struct buf *diff)
 	size_t from = 0, to;
 	struct buf spoe = { 0 };
 
-	sort_edits(&p->edits);
+	dr_sort_edits(&p->edits);
 	for (unsigned i = 0; i < d->files.n; i++, from = to) {
 		for (to = from; to < p->edits.n && p->edits.p[to].file == i; to++)
 			continue;
 		dr_diff_file(d, diff, dr_diff_name(d, p->o->root, d->files.p[i].path),
 		    d->files.p[i].text, p->edits.p + from, to - from, false);
 	}
-	buf_str(&spoe, SPOE_BEGIN "\n");
 	dr_plan_spoe(p, &spoe);
 	d->mem.nomem = d->mem.nomem || spoe.failed;
 	if (!spoe.failed)
@@ -156,14 +152,14 @@ static void check_lines(struct dr_plan *p)
 
 			if (!dr_marked(p->raws.p[i].p[k].text))
 				continue;
-			dr_refuse(p, &at, "a line ends with \"%s\" already: take kvroute out first, with "
-			    "--remove", DOCTOR_MARK);
+			dr_refuse(p, &at, "a line ends with \"%s\" already: bring it up to date with --update, or "
+			    "take kvroute out with --remove", DOCTOR_MARK);
 			return;
 		}
 	}
 }
 
-static void free_plan(struct dr_plan *p)
+void dr_plan_free(struct dr_plan *p)
 {
 	for (size_t i = 0; i < p->raws.n; i++)
 		vec_free(&p->raws.p[i]);
@@ -174,30 +170,38 @@ static void free_plan(struct dr_plan *p)
 	buf_free(&p->text);
 }
 
+bool dr_plan_attach(struct dr_plan *p)
+{
+	struct doctor *d = p->d;
+
+	if (!dr_plan_read(p))
+		return false;
+	check_lines(p);
+	if (!p->refused && d->attached.n > 0)
+		dr_refuse(p, &d->attached.p[0].filter, "kvroute is attached by this line already, by hand: "
+		    "\"kvroutectl doctor\" says what is wrong with it; to let --write do it, remove its lines "
+		    "first");
+	if (!p->refused)
+		check_names(p);
+	if (!p->refused)
+		dr_plan_choose(p);
+	if (!p->refused)
+		dr_plan_judge(p);
+	if (p->refused || d->mem.nomem)
+		return false;
+	dr_plan_edit(p);
+	return !p->refused && !d->mem.nomem;
+}
+
 int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said)
 {
 	struct dr_plan p = { .d = d, .o = a, .said = said };
 	size_t before = diff->n;
 
-	if (read_all(&p)) {
-		check_lines(&p);
-		if (!p.refused && d->attached.n > 0)
-			dr_refuse(&p, &d->attached.p[0].filter, "kvroute is attached by this line already, by hand: "
-			    "\"kvroutectl doctor\" says what is wrong with it; to let --write do it, remove its lines "
-			    "first");
-		if (!p.refused)
-			check_names(&p);
-		if (!p.refused)
-			dr_plan_choose(&p);
-		if (!p.refused)
-			dr_plan_judge(&p);
-		if (!p.refused && !d->mem.nomem) {
-			dr_plan_edit(&p);
-			put_diff(&p, diff);
-		}
-	}
-	free_plan(&p);
+	if (dr_plan_attach(&p))
+		put_diff(&p, diff);
+	dr_plan_free(&p);
 	if (!p.refused && !d->mem.nomem && !diff->failed)
 		return 0;
 	diff->n = before;
@@ -206,9 +210,9 @@ int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 
 /* ---- detach -------------------------------------------------------------------------------- */
 
-static bool wrote(struct span text)
+bool dr_wrote(struct span text)
 {
-	static const char begin[] = SPOE_BEGIN "\n";
+	static const char begin[] = DR_SPOE_BEGIN "\n";
 
 	return text.n >= sizeof(begin) - 1 && memcmp(text.p, begin, sizeof(begin) - 1) == 0;
 }
@@ -235,7 +239,7 @@ static void delete_spoe(struct dr_plan *p, struct buf *diff)
 		const struct dr_attached *a = &d->attached.p[i];
 
 		if (file_stays(p, a->path, i) || d->o.open(d->o.arg, a->path, &text, &why) < 0 ||
-		    !wrote(text))
+		    !dr_wrote(text))
 			continue;
 		if ((name = dr_diff_name(d, p->o->root, a->path)) != NULL)
 			dr_diff_whole(diff, name, text, false);
@@ -252,7 +256,7 @@ int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	size_t before = diff->n;
 	unsigned changed = 0;
 
-	if (read_all(&p)) {
+	if (dr_plan_read(&p)) {
 		check_names(&p);
 		dr_plan_remove(&p);
 	}
@@ -264,7 +268,7 @@ int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	if (!p.refused && changed == 0)
 		dr_refuse(&p, NULL, "no line ends with \"%s\": --write did not attach this configuration; "
 		    "remove the lines of haproxy-conf/README.md by hand", DOCTOR_MARK);
-	free_plan(&p);
+	dr_plan_free(&p);
 	if (!p.refused && !d->mem.nomem && !diff->failed)
 		return 0;
 	diff->n = before;

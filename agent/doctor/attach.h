@@ -33,4 +33,9 @@ int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said);
 
+/* The same for what --remove and then --write would do, in one diff: after servers were added or
+ * renamed. Pools, frontends and the file are those of the marked lines, unless <a> names others. */
+int doctor_update(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
+		  struct buf *said);
+
 #endif

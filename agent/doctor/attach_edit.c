@@ -11,6 +11,7 @@
 #define BUFSIZE_WANTED	262144
 #define BUFSIZE_SMALL	65536	/* DR_BODY_BUFFER names a smaller one */
 #define HEADERS_ROOM	2048	/* as in rules_spoe.c */
+#define SLACK		2048	/* of the bound, for what is added to headers or load later */
 #define BODY_LEAST	8192
 #define FIRST_WAIT_MS	600000
 #define NO_TIMEOUT	"24d"	/* without timeout server the first token may take as long */
@@ -284,7 +285,7 @@ void dr_plan_edit(struct dr_plan *p)
 
 void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 {
-	int64_t bound = p->bufsize - HEADERS_ROOM, most = 0, v;
+	int64_t bound = p->bufsize - HEADERS_ROOM - SLACK, most = 0, v;
 	const char *pool = p->pools.n > 1 ? "var(txn.pool)" :
 	    dr_printf(&p->d->mem, "str(%s)", p->d->sections.p[p->pools.p[0]].name);
 
@@ -293,7 +294,7 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 		most = v > most ? v : most;
 	}
 	bound = bound - most > BODY_LEAST ? bound - most : BODY_LEAST;
-	buf_str(to, "[kvroute]\n\n"
+	buf_str(to, DR_SPOE_BEGIN "\n[kvroute]\n\n"
 	    "spoe-agent kvroute-agent\n"
 	    "    groups route first\n"
 	    "    option var-prefix kvroute\n"

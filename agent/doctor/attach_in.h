@@ -57,6 +57,20 @@ void dr_diff_whole(struct buf *to, const char *name, struct span text, bool crea
 /* Return the name of <path> in a diff for <root>; NULL if it has none. */
 const char *dr_diff_name(struct doctor *d, const char *root, const char *path);
 
+/* Append the hunks that turn <text>, with marked lines, into the same without them but with <adds>,
+ * whose <after> count the lines that have no mark. */
+bool dr_diff_update(struct doctor *d, struct buf *to, const char *name, struct span text,
+		    const struct dr_edit *adds, size_t n);
+/* Append the hunk that turns <text> into <then>. */
+bool dr_diff_texts(struct doctor *d, struct buf *to, const char *name, struct span text,
+		   struct span then);
+
+#define DR_SPOE_BEGIN \
+	"# Written by \"kvroutectl doctor --write\"; \"--remove\" deletes it. " DOCTOR_MARK
+
+/* Tell if <text> is a SPOE file that doctor_attach() wrote. */
+bool dr_wrote(struct span text);
+
 /* ---- plan ---------------------------------------------------------------------------------- */
 
 struct dr_plan {
@@ -76,6 +90,13 @@ void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...
 	__attribute__((format(printf, 3, 4)));
 void dr_note(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Read the raw lines. Returns false without memory. */
+bool dr_plan_read(struct dr_plan *p);
+/* Make the edits that attach. Returns false if it was refused, or without memory. */
+bool dr_plan_attach(struct dr_plan *p);
+void dr_sort_edits(dr_edits *e);
+void dr_plan_free(struct dr_plan *p);
 
 /* Choose pools and frontends, and refuse what cannot be attached. */
 void dr_plan_choose(struct dr_plan *p);

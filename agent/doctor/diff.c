@@ -95,13 +95,25 @@ static void put_names(struct buf *to, const char *name, bool create, bool delete
 	buf_str(to, delete ? "\n" : end);
 }
 
+/* Write the hunks, if there is a change. */
+static bool put_rows(struct diff_writer *w, struct buf *to, const char *name)
+{
+	bool changes = next_change(&w->rows, 0) < w->rows.n && !w->d->mem.nomem;
+
+	if (changes) {
+		put_names(to, name, false, false);
+		put_hunks(to, &w->rows);
+	}
+	vec_free(&w->rows);
+	return changes;
+}
+
 bool dr_diff_file(struct doctor *d, struct buf *to, const char *name, struct span text,
 		  const struct dr_edit *adds, size_t n, bool marked)
 {
 	struct diff_writer w = { .d = d };
 	dr_raws raws = { 0 };
 	size_t k = 0;
-	bool changes;
 
 	if (dr_raw_read(text, &raws) < 0)
 		d->mem.nomem = true;
@@ -113,14 +125,70 @@ bool dr_diff_file(struct doctor *d, struct buf *to, const char *name, struct spa
 	}
 	if (w.rows.n > 0 && text.n > 0 && text.p[text.n - 1] != '\n')
 		w.rows.p[w.rows.n - 1].open = true;
-	changes = next_change(&w.rows, 0) < w.rows.n && !d->mem.nomem;
-	if (changes) {
-		put_names(to, name, false, false);
-		put_hunks(to, &w.rows);
-	}
-	vec_free(&w.rows);
 	vec_free(&raws);
-	return changes;
+	return put_rows(&w, to, name);
+}
+
+/* Replace <from> by <by>: lines that both begin or end with stay. */
+static void push_change(struct diff_writer *w, const dr_raws *from, const dr_raws *by)
+{
+	size_t head = 0, tail = 0, least = from->n < by->n ? from->n : by->n;
+
+	while (head < least && span_eq(from->p[head].text, by->p[head].text))
+		push(w, ' ', from->p[head++].text);
+	while (tail < least - head &&
+	    span_eq(from->p[from->n - 1 - tail].text, by->p[by->n - 1 - tail].text))
+		tail++;
+	for (size_t i = head; i < from->n - tail; i++)
+		push(w, '-', from->p[i].text);
+	for (size_t i = head; i < by->n - tail; i++)
+		push(w, '+', by->p[i].text);
+	for (size_t i = from->n - tail; i < from->n; i++)
+		push(w, ' ', from->p[i].text);
+}
+
+bool dr_diff_update(struct doctor *d, struct buf *to, const char *name, struct span text,
+		    const struct dr_edit *adds, size_t n)
+{
+	struct diff_writer w = { .d = d };
+	dr_raws raws = { 0 }, from = { 0 }, by = { 0 };
+	size_t k = 0, kept = 0;
+
+	if (dr_raw_read(text, &raws) < 0)
+		d->mem.nomem = true;
+	for (size_t i = 0; i <= raws.n && !d->mem.nomem; i++) {
+		if (i < raws.n && dr_marked(raws.p[i].text)) {
+			if (vec_push(&from, raws.p[i]) < 0)
+				d->mem.nomem = true;
+			continue;
+		}
+		for (; k < n && adds[k].after == kept; k++)
+			if (dr_raw_read(span_str(adds[k].text), &by) < 0)
+				d->mem.nomem = true;
+		push_change(&w, &from, &by);
+		from.n = by.n = 0;
+		kept++;
+		if (i < raws.n)
+			push(&w, ' ', raws.p[i].text);
+	}
+	vec_free(&raws);
+	vec_free(&from);
+	vec_free(&by);
+	return put_rows(&w, to, name);
+}
+
+bool dr_diff_texts(struct doctor *d, struct buf *to, const char *name, struct span text,
+		   struct span then)
+{
+	struct diff_writer w = { .d = d };
+	dr_raws from = { 0 }, by = { 0 };
+
+	if (dr_raw_read(text, &from) < 0 || dr_raw_read(then, &by) < 0)
+		d->mem.nomem = true;
+	push_change(&w, &from, &by);
+	vec_free(&from);
+	vec_free(&by);
+	return put_rows(&w, to, name);
 }
 
 void dr_diff_whole(struct buf *to, const char *name, struct span text, bool create)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/base/mem.h"
+#include "agent/doctor/attach.h"
 #include "agent/doctor/doctor_in.h"
 
 const struct dr_rule_row dr_rules[DR_RULE_COUNT] = {
@@ -76,6 +77,30 @@ static void keep(struct doctor *d, const struct doctor_finding *f)
 		d->mem.nomem = true;
 }
 
+/* Tell if a remedy ends with a line to write, by its first word. */
+static bool ends_with_line(const char *remedy)
+{
+	static const char *const words[] = { "http-request ", "http-response ", "use-server ", "option ",
+		"unique-id-format ", "log-format", "timeout ", "server ", "filter " };
+	const char *at = NULL;
+
+	for (const char *p = remedy; (p = strstr(p, ": ")) != NULL; p += 2) {
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			if (dr_starts(p + 2, words[i]))
+				at = p;
+	}
+	return at != NULL;
+}
+
+static bool in_configuration(const struct doctor *d, const char *file)
+{
+	for (size_t i = 0; i < d->files.n; i++) {
+		if (dr_is(d->files.p[i].path, file))
+			return true;
+	}
+	return false;
+}
+
 void dr_say(struct doctor *d, enum dr_rule rule, const struct dr_line *at, const char *subject,
 	    const char *remedy, ...)
 {
@@ -93,6 +118,8 @@ void dr_say(struct doctor *d, enum dr_rule rule, const struct dr_line *at, const
 		va_start(ap, remedy);
 		f.remedy = dr_vprintf(&d->mem, remedy, ap);
 		va_end(ap);
+		if (d->marked && in_configuration(d, f.file) && ends_with_line(f.remedy))
+			f.remedy = dr_printf(&d->mem, "%s " DOCTOR_MARK, f.remedy);
 	}
 	keep(d, &f);
 }
@@ -291,8 +318,21 @@ static int by_place(const void *a, const void *b, void *arg)
 	    strcmp(x->rule, y->rule) != 0 ? strcmp(x->rule, y->rule) : strcmp(x->subject, y->subject);
 }
 
+/* Tell if a file has a marked line. */
+static bool has_marks(const struct doctor *d)
+{
+	for (size_t i = 0; i < d->files.n; i++) {
+		struct span t = d->files.p[i].text;
+
+		if (t.n > 0 && memmem(t.p, t.n, DOCTOR_MARK "\n", sizeof(DOCTOR_MARK)) != NULL)
+			return true;
+	}
+	return false;
+}
+
 int doctor_check(struct doctor *d)
 {
+	d->marked = has_marks(d);
 	find_attached(d);
 	if (d->attached.n == 0 && has_http(d))
 		dr_say(d, DR_NOT_ATTACHED, NULL, "", "run \"kvroutectl doctor --write\", or add the "
@@ -307,6 +347,7 @@ int doctor_check(struct doctor *d)
 		dr_check_agent(d, a);
 		dr_check_front(d, a);
 		dr_check_body(d, a);
+		dr_check_paths(d, a);
 		if (!a->routes || !dr_is_back(&d->sections.p[a->section]))
 			continue;
 		dr_check_load(d, a);

@@ -129,6 +129,7 @@ struct doctor {
 	VEC(struct doctor_finding) findings;
 	unsigned lines, findings_lost;
 	int defaults;		/* the last defaults section; -1: none */
+	bool marked;		/* a line carries DOCTOR_MARK, so that remedies do */
 };
 
 /* Call <put> for each line with words of <text> that is active, and keep track of ".if". Lines
@@ -339,6 +340,14 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	X(FEED_LENGTH, "feed_length", PROBLEM_COUNT, WARNING, \
 	    "log lines may be longer than the limit, which cuts them") \
 	X(FEED_RING, "feed_ring", PROBLEM_COUNT, FAULT, "the ring does not deliver") \
+	X(PATH_NEVER, "path_never", PROBLEM_COUNT, FAULT, \
+	    "no path of an API satisfies the condition, so the line has no effect") \
+	X(FILE_MISSING, "file_missing", PROBLEM_COUNT, FAULT, \
+	    "a map or a file of patterns cannot be read; without it HAProxy does not start") \
+	X(FILE_EMPTY, "file_empty", PROBLEM_COUNT, WARNING, \
+	    "a map or a file of patterns has no entry, so it never matches") \
+	X(MAP_UNKNOWN, "map_unknown", PROBLEM_COUNT, WARNING, \
+	    "a map names a backend that does not exist, so HAProxy takes the next rule") \
 	X(FEED_LEVEL, "feed_level", PROBLEM_COUNT, FAULT, \
 	    "the log line of a request has the level info, which this target does not take") \
 	X(NOMEM, "no_memory", PROBLEM_COUNT, UNREADABLE, "there is no memory")
@@ -368,6 +377,7 @@ void dr_check_spoe(struct doctor *d, const struct dr_attached *a);
 void dr_check_load(struct doctor *d, const struct dr_attached *a);
 void dr_check_pool(struct doctor *d, const struct dr_attached *a);
 void dr_check_front(struct doctor *d, const struct dr_attached *a);
+void dr_check_paths(struct doctor *d, const struct dr_attached *a);
 void dr_check_body(struct doctor *d, const struct dr_attached *a);
 void dr_check_place(struct doctor *d, const struct dr_attached *a);
 void dr_check_agent(struct doctor *d, const struct dr_attached *a);

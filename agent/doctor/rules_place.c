@@ -45,7 +45,7 @@ static void check_filter(struct doctor *d, const struct dr_attached *a)
 	l = dr_find(d, s, "compression", NULL);
 	if (l != NULL && dr_find(d, s, "filter", "compression") == NULL)
 		dr_say(d, DR_COMPRESSION, &a->filter, s->name,
-		    "add the line \"filter compression\" to %s %s", s->at.w[0], s->name);
+		    "add to %s %s the line: filter compression", s->at.w[0], s->name);
 	check_twice(d, a);
 }
 

@@ -68,6 +68,51 @@ def twice(text):
 
 # name: (rule that must be named, edit of haproxy.cfg, edit of kvroute.spoe, version)
 CASES = {
+    "a path without its slash": (
+        "path_never",
+        swap("acl llm_api path_beg -f", "acl llm_api path_beg v1/ #"),
+        None,
+        "3.2"),
+    "the end for the begin of a path": (
+        "path_never",
+        swap("acl llm_api path_beg -f", "acl llm_api path_end /v1 #"),
+        None,
+        "3.2"),
+    "a path that the API has not": (
+        "path_never",
+        swap("if METH_POST llm_api", "if METH_POST { path -m str /v1/chat } llm_api"),
+        None,
+        "3.2"),
+    "each path excluded": (
+        "path_never",
+        swap("if METH_POST llm_api", "if METH_POST !llm_api { path_beg /v1/ /generate /v1beta/ }"),
+        None,
+        "3.2"),
+    "a misspelt path": (
+        "path_never",
+        swap("acl llm_api path_beg -f", "acl llm_api path_beg /v1/chat/completion/ #"),
+        None,
+        "3.2"),
+    "no file of paths": ("file_missing", swap("api-paths.lst", "api-path.lst"), None, "3.2"),
+    "an empty file of paths": ("file_empty", swap("api-paths.lst", "empty.lst"), None, "3.2"),
+    "no map": (
+        "file_missing",
+        swap("    default_backend pool", "    use_backend %[path,map_beg(" + TMP + "/no.map)]\n"
+             "    default_backend pool"),
+        None,
+        "3.2"),
+    "an empty map": (
+        "file_empty",
+        swap("    default_backend pool", "    use_backend %[path,map_beg(" + TMP + "/empty.lst,pool)]\n"
+             "    default_backend pool"),
+        None,
+        "3.2"),
+    "a map to an unknown backend": (
+        "map_unknown",
+        swap("    default_backend pool", "    use_backend %[path,map_beg(" + TMP + "/wrong.map)]\n"
+             "    default_backend pool"),
+        None,
+        "3.2"),
     "no filter": ("not_attached", drop("filter spoe"), None, "3.2"),
     "wrong port of the agent": (
         "agent_address",
@@ -487,6 +532,23 @@ def given():
     result(status == 0, "-f: stats_feed needs no load", text)
 
 
+def paths_that_match():
+    """Conditions that some request satisfies, in ways that the files of this tree do not use."""
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    line = "if METH_POST llm_api"
+    for condition in ("if METH_POST { path -i /V1/chat/completions }", "if { path_sub chat }",
+                      "if { path_beg /openai/ }", "if { path_dir v1 } METH_POST",
+                      "if { path_reg ^/x } or { path_beg -i /V1 }", "unless { path /health }",
+                      "if !{ path_beg /v1/files }", "if { path,lower -m beg /x }",
+                      "if { path -m end completions :generateContent }", "if METH_POST"):
+        name = os.path.join(TMP, "paths.cfg")
+        with open(name, "w") as f:
+            f.write(swap(line, condition)(text))
+        status, said = doctor(name)
+        result(status == 0 and "path_never" not in said, "matches: " + condition, said)
+
+
 def main():
     word = sys.argv[2] if sys.argv[1:2] == ["-k"] else ""
     try:
@@ -497,8 +559,13 @@ def main():
                     text = f.read()
                 with open(name, "w") as f:
                     f.write(text.replace("/etc/haproxy/kvroute", TMP))
+        with open(TMP + "/empty.lst", "w") as f:
+            f.write("# nothing\n\n")
+        with open(TMP + "/wrong.map", "w") as f:
+            f.write("/v1/chat pool\n/v1/ poool\n")
         if not word:
             shipped()
+            paths_that_match()
             arguments()
             given()
             bounded()
