@@ -8,6 +8,8 @@
 
 #include "agent/ctl/doctor_live.h"
 
+#define KNOWN_TRIES	10u
+
 int live_check_agents(struct live *l)
 {
 	unsigned n = 0;
@@ -159,8 +161,9 @@ int live_await_end(struct live *l)
 	if (!some)
 		return none_answers(l);
 	snprintf(path, sizeof(path), "/decisions?uid=%s", l->uid);
-	for (unsigned i = 0; strcmp(state, "done") != 0 && !(found == NULL && any_hidden(l)) &&
-	    live_next_try(l, i); i++)
+	/* HAProxy has logged the request, so who decided on it has done so */
+	for (unsigned i = 0; strcmp(state, "done") != 0 && (found != NULL || (i < KNOWN_TRIES &&
+	    !any_hidden(l))) && live_next_try(l, i); i++)
 		if ((again = who_knows(l, path, state, sizeof(state))) != NULL)
 			found = again;
 	if (found == NULL && any_hidden(l))

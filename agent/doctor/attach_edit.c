@@ -12,6 +12,7 @@
 #define BUFSIZE_SMALL	65536	/* DR_BODY_BUFFER names a smaller one */
 #define HEADERS_ROOM	2048	/* as in rules_spoe.c */
 #define SLACK		2048	/* of the bound, for what is added to headers or load later */
+#define ROUND		1024	/* so that one server more seldom changes the bound */
 #define BODY_LEAST	8192
 #define FIRST_WAIT_MS	600000
 #define NO_TIMEOUT	"24d"	/* without timeout server the first token may take as long */
@@ -293,7 +294,8 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 		v = dr_load_most(p->d, &p->d->sections.p[p->pools.p[i]]);
 		most = v > most ? v : most;
 	}
-	bound = bound - most > BODY_LEAST ? bound - most : BODY_LEAST;
+	bound = (bound - most) / ROUND * ROUND;
+	bound = bound > BODY_LEAST ? bound : BODY_LEAST;
 	buf_str(to, DR_SPOE_BEGIN "\n[kvroute]\n\n"
 	    "spoe-agent kvroute-agent\n"
 	    "    groups route first\n"

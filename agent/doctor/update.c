@@ -188,6 +188,13 @@ int doctor_update(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	size_t before = diff->n;
 	bool good = dr_plan_read(&old);
 
+	for (size_t i = 0; i < d->files.n; i++) {
+		struct span text = d->files.p[i].text;
+
+		if (text.n > 0 && text.p[text.n - 1] != '\n')
+			dr_refuse(&old, NULL, "%s: the last line has no end, so HAProxy does not start: add a newline",
+			    d->files.p[i].path);
+	}
 	if (good) {
 		dr_plan_remove(&old);
 		find_pools(&u, &old);

@@ -135,6 +135,19 @@ static bool change(struct disk *disk, int version, bool attach)
 	return status == 0;
 }
 
+/* Nothing has changed, so there is nothing to bring up to date. */
+static void check_update(struct disk *disk, int version)
+{
+	static const struct doctor_attach o = { .root = "/folder" };
+	struct doctor *d = examine(disk, version);
+	struct buf diff = { 0 }, said = { 0 };
+
+	must(doctor_update(d, &o, &diff, &said) == 0 && diff.n == 0);
+	doctor_free(d);
+	buf_free(&diff);
+	buf_free(&said);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *nul = size > 0 ? memchr(data, '\0', size) : NULL;
@@ -154,6 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(doctor_status(d) < 2);
 		doctor_free(d);
 		must(!change(&disk, version, true));
+		check_update(&disk, version);
 		must(change(&disk, version, false));
 		must(!disk.has_spoe);
 		must(span_eq(span_of(disk.cfg.p, disk.cfg.n), span_of(data, n)));

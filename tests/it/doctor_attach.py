@@ -115,6 +115,15 @@ class Site:
     def diff(self, *more, args=None):
         return doctor(self.folder, *(args or self.args()), *more, env=self.env)
 
+    def broken_bound(self):
+        """What the doctor says about a bound that is too large."""
+        path = os.path.join(self.folder, "kvroute.spoe")
+        with open(path) as f:
+            text = f.read()
+        with open(path, "w") as f:
+            f.write(re.sub(r"bytes\(0,\d+\)", "bytes(0,9999999)", text))
+        return self.diff()[1]
+
     def patch(self, diff, *more):
         status, out, err = run(["patch", "-p1", "--no-backup-if-mismatch", *more], self.folder,
                                diff)
@@ -303,7 +312,7 @@ def case_refused_otherwise():
         assert status == 0 and "+++ b/more/k.spoe" in out, err
         s.patch(out)
         status, out, err = s.diff("--write", "--pool", "chat", "--spoe", "again.spoe")
-        assert status == 1 and "take kvroute out first" in err, err
+        assert status == 1 and "take kvroute out with --remove" in err, err
         cases.equal(s.diff("--write", "--remove")[0], 64)
 
 
@@ -401,6 +410,92 @@ def case_same_as_shipped():
 
 
 # ---- broken afterwards
+
+def case_update():
+    """Servers come, go and change their names: one diff, and --remove still gives the rest back."""
+    def renamed(text):
+        text = edited(text, "    server s1 127.0.0.1:8001 check\n", "    server one 127.0.0.1:8001 check\n"
+                      "    server nine 127.0.0.1:8009 check\n", 1)
+        return edited(text, "    server s4 127.0.0.1:8004 check\n", "", 1)
+
+    with Site(["two-pools.cfg"]) as s:
+        path = os.path.join(s.folder, "two-pools.cfg")
+        with open(path) as f:
+            plain = f.read()
+        s.patch(s.diff("--write", "--pool", "chat", "--pool", "code")[1])
+        status, diff, err = s.diff("--update")
+        cases.equal((status, diff), (0, ""), err)
+        assert "up to date" in err and "apply it" not in err, err
+        with open(path) as f:
+            attached = f.read()
+        with open(path, "w") as f:
+            f.write(renamed(attached))
+        status, out, err = s.diff()
+        assert status == 1 and "[fault server_unnamed]" in out and "[fault load_absent]" in out, out
+        status, diff, err = s.diff("--update")
+        cases.equal(status, 0, err)
+        cases.equal(sum(w[:1] == "+" and w[:3] != "+++" for w in diff.split("\n")), 2, diff)
+        s.patch(diff)
+        status, out, err = s.diff()
+        cases.equal((status, out), (0, "no fault found\n"))
+        assert "nine=%[srv_is_up(nine)]" in s.texts()["two-pools.cfg"].decode()
+        # more servers than before, so that the bound of bodies changes as well
+        many = "".join("    server more-%02d 127.0.0.1:8%03d check\n" % (i, i) for i in range(40))
+        text = edited(s.texts()["two-pools.cfg"].decode(), "    server nine", many + "    server nine",
+                      1)
+        with open(path, "w") as f:
+            f.write(text)
+        diff = s.diff("--update")[1]
+        assert "kvroute.spoe" in diff and "+    args uid=" in diff, diff
+        s.patch(diff)
+        cases.equal(s.diff()[:2], (0, "no fault found\n"))
+        s.patch(s.diff("--remove")[1])
+        text = re.sub(r"(?m)^    server more-.*\n", "", s.texts()["two-pools.cfg"].decode())
+        cases.equal(text, renamed(plain))
+
+
+def case_update_refused():
+    with Site(["two-pools.cfg"]) as s:
+        status, out, err = s.diff("--update")
+        assert status == 1 and out == "" and "no filter line ends with" in err, err
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        with open(os.path.join(s.folder, "kvroute.spoe"), "r+") as f:
+            text = f.read()
+            f.seek(0)
+            f.write("#" + text)
+        status, out, err = s.diff("--update")
+        assert status == 1 and out == "" and "--update leaves it alone" in err, err
+
+
+def case_remedy_has_the_mark():
+    """A line that is pasted as the doctor prints it goes with --remove."""
+    with Site(["two-pools.cfg"]) as s:
+        before = s.texts()
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        path = os.path.join(s.folder, "two-pools.cfg")
+        with open(path) as f:
+            text = f.read()
+        line = re.search(r"(?m)^.*set-var-fmt\(txn.load\).*\n", text).group(0)
+        with open(path, "w") as f:
+            f.write(text.replace(line, ""))
+        out = s.diff()[1]
+        remedy = re.search(r"(?m)^.*\[fault load_unset\].*put before send-spoe-group: (.*)$", out).group(1)
+        assert remedy.endswith(MARK), remedy
+        with open(path, "w") as f:
+            f.write(text.replace(line, "    " + remedy + "\n"))
+        cases.equal(s.diff()[:2], (0, "no fault found\n"))
+        s.patch(s.diff("--remove")[1])
+        cases.equal(s.texts(), before)
+
+
+def case_slack():
+    """Longer names of servers or one more fit the bound that --write chose."""
+    with Site(["two-pools.cfg"]) as s:
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        bound = int(re.search(r"bytes\(0,(\d+)\)", s.texts()["kvroute.spoe"].decode()).group(1))
+        most = int(re.search(r"bytes\(0,(\d+)\)", s.broken_bound()).group(1))
+        assert 2048 <= most - bound < 3072, (most, bound)
+
 
 def case_breaks():
     """Each mistake in an attached configuration is named at its place, with what to write."""

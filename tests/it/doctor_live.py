@@ -6,16 +6,20 @@ HAPROXY names the binary. The last line is "N passed, N failed".
 """
 import os
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
-from fleet import BUILD, Fleet, edited, wait_for  # noqa: E402
+from doctor_attach import certificate  # noqa: E402
+from fleet import BUILD, TOP, Fleet, edited, wait_for  # noqa: E402
 
 
 CONF = "index: {max_bytes: 8 MiB}"
@@ -158,6 +162,154 @@ def case_another_backend():
                       "200\n\nbackend pool\n")
     with small(edit) as f:
         is_lost(f, "filter", "went to other", "--path", "/v1/embeddings")
+
+
+# ---- several agents
+
+class TwoAgents(Fleet):
+    """HAProxy asks the second agent; the first one is its backup."""
+
+    def __init__(self, **more):
+        super().__init__(engines=2, show=False, threads=1, agent_conf=CONF, **more)
+        self.second_ports = [self.ports.take() for _ in range(3)]
+        self.edit = self.add_second
+
+    def add_second(self, text):
+        spop, feed, _ = self.second_ports
+        a1 = re.search(r"(?m)^    server a1 .*\n", text).group(0)
+        text = text.replace(a1, a1.replace("\n", " backup\n") + a1.replace(
+            "a1", "a2").replace(str(self.agent_port), str(spop)))
+        ring = re.search(r"(?m)^    server agent \S+.*\n", text).group(0)
+        return text.replace(ring, ring + ring.replace("agent ", "agent2 ").replace(
+            str(self.feed_port), str(feed)))
+
+    def start_agent(self):
+        super().start_agent()
+        spop, feed, metrics = self.second_ports
+        text = self.agent_yaml()
+        for old, new in ((self.agent_port, spop), (self.feed_port, feed),
+                         (self.metrics_port, metrics)):
+            text = text.replace(":%d" % old, ":%d" % new)
+        os.makedirs(os.path.join(self.folder, "second"))
+        self.second_yaml = self.write("second.yaml", text.replace(
+            "state_dir: " + self.folder, "state_dir: " + os.path.join(self.folder, "second")))
+        self.spawn("agent2", [os.path.join(BUILD, "kvroute"), "-f", self.second_yaml])
+        self.wait_alive("agent2", "the second agent",
+                        lambda: self.get("/ready", metrics)[0] == 200)
+
+    def start_haproxy(self):
+        self.agent_checked = False
+        super().start_haproxy()
+        wait_for("both agents", 60, lambda: self.up_servers("spoe_agent") == 2)
+
+
+def case_two_agents():
+    with TwoAgents() as f:
+        metrics = "127.0.0.1:%d" % f.second_ports[2]
+        is_lost(f, "agent", "HAProxy asks another one")
+        for more in (("-f", f.second_yaml), ("--metrics", metrics)):
+            status, text = live(f, "--wait", "900", *more)
+            assert "lost" not in text, text
+            assert "ok    agent: the one at %s decided" % metrics in text, text
+            assert re.search("(?m)^ok    feed: ", text), text
+        status, text = live(f, "--wait", "900", "-f", f.second_yaml, "--metrics", "127.0.0.1:1")
+        assert "note  agent: no answer from its metrics at 127.0.0.1:1" in text, text
+        assert "lost" not in text, text
+
+
+# ---- TLS
+
+def case_tls():
+    def edit(text):
+        return re.sub(r"bind (\S+)", r"bind \1 ssl crt %s" % pem, text, count=1)
+
+    if shutil.which("openssl") is None:
+        print("skipped: there is no openssl")
+        return
+    with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
+        pem = certificate(folder)
+        with small(edit) as f:
+            status, text = live(f, "--wait", "900")
+            assert "sent to https://127.0.0.1:%d, answer 200" % f.port in text, text
+            for station in ("log", "filter", "server", "feed"):
+                assert re.search("(?m)^ok    %s: " % station, text), text
+            is_lost(f, "request", "closed the connection", "--url", "127.0.0.1:%d" % f.port)
+            status, text = live(f, "--wait", "900", "--url", "https://localhost:%d" % f.port)
+            assert "lost" not in text, text
+
+
+# ---- errors of SPOE
+
+class Mute:
+    """An agent that takes connections and never answers, or closes each at once."""
+
+    def __init__(self, closes):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port, self.closes, self.kept = self.socket.getsockname()[1], closes, []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            client = self.socket.accept()[0]
+            if self.closes:
+                client.close()
+            else:
+                self.kept.append(client)
+
+
+def to(port):
+    """HAProxy asks that port, without a check."""
+    return lambda text: re.sub(r"server a1 \S+ .*", "server a1 127.0.0.1:%d" % port, text)
+
+
+def case_agent_mute():
+    with small(to(Mute(False).port), agent_checked=False, processing="100ms") as f:
+        is_lost(f, "filter", r"HAProxy's error (1|258), ")
+
+
+def case_agent_closes():
+    with small(to(Mute(True).port), agent_checked=False, processing="2s") as f:
+        is_lost(f, "filter", r"HAProxy's error \d+, .*: \S")
+
+
+def case_agent_stopped():
+    """Its metrics do not answer either; HAProxy's error says more."""
+    def edit(text):
+        return re.sub(r"(server a1 \S+) .*", r"\1", text)
+
+    with small(edit, agent_checked=False, processing="500ms") as f:
+        arrives(f)
+        f.processes["agent"].send_signal(signal.SIGSTOP)
+        try:
+            status, text = live(f, "--wait", "900")
+        finally:
+            f.processes["agent"].send_signal(signal.SIGCONT)
+        cases.equal(status, 1, text)
+        assert "note  agent: no answer from its metrics" in text, text
+        assert re.search(r"(?m)^lost  filter: HAProxy's error \d+, .*: \S", text), text
+
+
+def case_wrong_group():
+    """A group with another message has no answer, so nothing tells of a decision."""
+    def edit(text):
+        return edited(text, "send-spoe-group kvroute route", "send-spoe-group kvroute hello")
+
+    with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
+        path = os.path.join(folder, "edited.spoe")
+        with open(os.path.join(TOP, "haproxy-conf/kvroute.spoe")) as f:
+            spoe = edited(f.read(), "groups route first", "groups route first hello")
+        with open(path, "w") as f:
+            f.write(spoe + "\nspoe-message hello\n    args uid=unique-id\n\n"
+                    "spoe-group hello\n    messages hello\n")
+        with small(edit, spoe=path) as f:
+            is_lost(f, "filter", "did not ask the agent: .* the group and the conditions")
+
+
+def case_engines_down():
+    with small() as f:
+        for name in f.names:
+            f.haproxy_command("set server pool/%s state maint" % name)
+        is_lost(f, "HAProxy", "no server of pool is up")
 
 
 CASES = [v for k, v in list(globals().items()) if k.startswith("case_")]
