@@ -33,16 +33,46 @@ static const struct verb {
 
 static int usage(FILE *to, int status)
 {
-	fprintf(to, "usage: kvroutectl VERB [options]\n"
+	fprintf(to, "usage: kvroutectl VERB [options] | help [VERB]\n"
 		"       kvroutectl -s SOCKET [COMMAND]    a command of the runtime socket; try help\n\n");
 	for (size_t i = 0; i < N_VERBS; i++)
 		fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-	fprintf(to, "\nSee kvroutectl VERB -h and kvroutectl(8).\n");
+	fprintf(to, "\nSee kvroutectl help VERB and kvroutectl(8).\n");
 	return status;
+}
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < N_VERBS; i++)
+		if (strcmp(name, verbs[i].name) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
+static int no_such_verb(const char *name)
+{
+	fprintf(stderr, "kvroutectl: there is no verb \"%s\"\n", name);
+	return usage(stderr, CTL_USAGE);
+}
+
+/* "help", and "help VERB", which is "VERB -h". */
+static int help(int argc, char **argv)
+{
+	char option[] = "-h", *words[] = { argv[0], option, NULL };
+	const struct verb *v = argc == 2 ? find_verb(argv[1]) : NULL;
+
+	if (argc == 1)
+		return usage(stdout, 0);
+	if (argc > 2)
+		return usage(stderr, CTL_USAGE);
+	words[0] = argv[1];
+	return v != NULL ? v->run(2, words) : no_such_verb(argv[1]);
 }
 
 int main(int argc, char **argv)
 {
+	const struct verb *v;
+
 	if (argc < 2)
 		return usage(stderr, CTL_USAGE);
 	if (strcmp(argv[1], "-s") == 0)
@@ -53,10 +83,8 @@ int main(int argc, char **argv)
 		printf("kvroutectl %s\n", KVROUTE_VERSION);
 		return 0;
 	}
-	for (size_t i = 0; i < N_VERBS; i++) {
-		if (strcmp(argv[1], verbs[i].name) == 0)
-			return verbs[i].run(argc - 1, argv + 1);
-	}
-	fprintf(stderr, "kvroutectl: there is no verb \"%s\"\n", argv[1]);
-	return usage(stderr, CTL_USAGE);
+	if (strcmp(argv[1], "help") == 0)
+		return help(argc - 1, argv + 1);
+	v = find_verb(argv[1]);
+	return v != NULL ? v->run(argc - 1, argv + 1) : no_such_verb(argv[1]);
 }

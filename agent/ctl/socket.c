@@ -101,32 +101,62 @@ static int fail(const char *socket, const char *why)
 	return CTL_FAILED;
 }
 
-/* Join the words of a command; after "ask" comes the length of <body>. Returns false if the line is
- * too long. */
-static bool join(int argc, char **argv, size_t body, bool ask, char line[LINE_MOST + 1])
+/* Append a word. What has a meaning in a line is escaped, unless it is a whole line or a ";". */
+static void put_word(struct buf *line, const char *word, bool whole)
 {
-	size_t n = 0;
+	bool plain = whole || strcmp(word, ";") == 0;
 
-	for (int i = 0; i < argc && n <= LINE_MOST; i++) {
-		n += (size_t)snprintf(line + n, LINE_MOST + 1 - n, "%s%s", i > 0 ? " " : "", argv[i]);
-		if (i == 0 && ask && n <= LINE_MOST)
-			n += (size_t)snprintf(line + n, LINE_MOST + 1 - n, " %zu", body);
+	for (; *word != '\0'; word++) {
+		if (!plain && strchr(" \t;\\", *word) != NULL)
+			buf_str(line, "\\");
+		buf_add(line, word, 1);
 	}
-	return n <= LINE_MOST;
+}
+
+/* Tell if the command is "ask", in a word of its own or before a blank. */
+static bool is_ask(const char *word)
+{
+	return strncmp(word, "ask", 3) == 0 && (word[3] == '\0' || word[3] == ' ');
+}
+
+/* Join the words of a command; a single one is a whole line, as "show info; show pools". After
+ * "ask" comes the length of <body>. Returns false if the line is too long. */
+static bool join(int argc, char **argv, size_t body, char line[LINE_MOST + 1])
+{
+	struct buf text = { 0 };
+	char length[32];
+	bool fits;
+
+	snprintf(length, sizeof(length), "ask %zu", body);
+	for (int i = 0; i < argc; i++) {
+		const char *word = argv[i];
+
+		if (i > 0)
+			buf_str(&text, " ");
+		if (i == 0 && is_ask(word)) {
+			buf_str(&text, length);
+			word += 3;
+		}
+		put_word(&text, word, argc == 1 || i == 0);
+	}
+	fits = !text.failed && text.n > 0 && text.n <= LINE_MOST;
+	if (fits)
+		snprintf(line, LINE_MOST + 1, "%.*s", (int)text.n, text.p);
+	buf_free(&text);
+	return fits;
 }
 
 static int run_command(const char *socket, int argc, char **argv)
 {
-	bool ask = strcmp(argv[0], "ask") == 0;
 	char line[LINE_MOST + 1];
 	struct buf body = { .p = NULL };
 	struct finder refusals = { .n = 0 };
 	const char *why = "";
 	int status = CTL_FAILED;
 
-	if (ask && ctl_read(STDIN_FILENO, BODY_MOST, &body) < 0)
+	if (is_ask(argv[0]) && ctl_read(STDIN_FILENO, BODY_MOST, &body) < 0)
 		why = "standard input cannot be read, or is larger than 1 MiB";
-	else if (!join(argc, argv, body.n, ask, line))
+	else if (!join(argc, argv, body.n, line))
 		why = "the command is longer than 2048 bytes";
 	else if (ctl_command(socket, line, span_of(body.p, body.n), print_part, &refusals, &why) == 0)
 		status = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "agent/base/mem.h"
+#include "agent/loop/decision_rows_in.h"
 #include "agent/loop/decisions_page_in.h"
 #include "agent/loop/runtime_in.h"
 #include "agent/loop/show_text.h"
@@ -59,7 +60,7 @@ static void put_error_lines(struct agent *a, struct buf *t)
 }
 
 /* Returns false if no decisions are kept. */
-static bool put_decisions(struct agent *a, uint64_t n, struct buf *t)
+static bool put_decisions(struct agent *a, uint64_t n, bool whole, struct buf *t)
 {
 	struct decisions_page *p = NULL;
 	const char *type;
@@ -68,6 +69,10 @@ static bool put_decisions(struct agent *a, uint64_t n, struct buf *t)
 
 	if (route_decisions(a->route) == NULL)
 		return false;
+	if (!whole) {
+		decision_rows_write(a->route, n, agent_msec(a), clock_wall_ms(), t);
+		return true;
+	}
 	snprintf(query, sizeof(query), "n=%llu", (unsigned long long)n);
 	status = decisions_page_begin(
 	    &p, a->route, span_str(query), true, agent_msec(a), clock_wall_ms(), t, &type);
@@ -215,7 +220,7 @@ static const char *put_json(
 	switch (c->show) {
 	case SHOW_MODELS: put_models(a, t); break;
 	case SHOW_ERRORS: put_errors(a, t); break;
-	case SHOW_DECISIONS: return put_decisions(a, c->number, t) ? NULL : NO_DECISIONS;
+	case SHOW_DECISIONS: return put_decisions(a, c->number, c->json, t) ? NULL : NO_DECISIONS;
 	default: status_part_write(a, c->show, clock_wall_ms(), t); break;
 	}
 	return NULL;

@@ -129,25 +129,80 @@ static void put_row(struct writer *w, const struct cell *const *cell)
 	buf_str(w->out, "\n");
 }
 
-static void put_table(struct writer *w)
+/* Write each row as lines "name: value", for texts that no terminal has room for in a column. */
+static void put_blocks(struct writer *w)
+{
+	struct table *t = &w->table;
+
+	for (size_t i = 0; i < t->cells.n; i++) {
+		const struct cell *c = &t->cells.p[i];
+
+		if (i > 0 && c->row != t->cells.p[i - 1].row)
+			buf_str(w->out, "--\n");
+		buf_str(w->out, t->column[c->column]);
+		buf_str(w->out, ": ");
+		buf_add(w->out, w->values.p + c->at, c->n);
+		buf_str(w->out, "\n");
+	}
+}
+
+/* Return how many columns fit; <widest>: the width of the widest one. */
+static unsigned columns_fitting(const struct table *t, size_t *widest)
+{
+	size_t used = 2;
+	unsigned n = 0;
+
+	*widest = 0;
+	for (unsigned i = 0; i < t->n_columns; i++) {
+		*widest = t->width[i] > *widest ? t->width[i] : *widest;
+		used += t->width[i] + 1;
+		n += used <= SHOW_WIDTH_MAX;
+	}
+	return n;
+}
+
+static void put_left_out(struct writer *w, unsigned n)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "# and %u more columns, which json shows\n", n);
+	buf_str(w->out, text);
+}
+
+static void put_rows(struct writer *w)
 {
 	const struct cell *cell[SHOW_COLUMNS_MAX];
 	struct table *t = &w->table;
 	size_t at = 0;
 
-	if (w->lines) {
-		buf_str(w->out, t->name);
-		buf_str(w->out, ":\n");
-	}
-	if (t->n_columns == 0)
-		buf_str(w->out, "none\n");
-	else
-		put_head(w);
-	for (uint32_t row = 0; row < t->n_rows && t->n_columns > 0; row++) {
+	for (uint32_t row = 0; row < t->n_rows; row++) {
 		memset(cell, 0, sizeof(cell));
 		for (; at < t->cells.n && t->cells.p[at].row == row; at++)
 			cell[t->cells.p[at].column] = &t->cells.p[at];
 		put_row(w, cell);
+	}
+}
+
+static void put_table(struct writer *w)
+{
+	struct table *t = &w->table;
+	size_t widest;
+	unsigned all = t->n_columns, fit = columns_fitting(t, &widest);
+
+	if (w->lines) {
+		buf_str(w->out, t->name);
+		buf_str(w->out, ":\n");
+	}
+	if (all == 0) {
+		buf_str(w->out, "none\n");
+	} else if (widest > SHOW_COLUMN_MAX) {
+		put_blocks(w);
+	} else {
+		t->n_columns = fit;
+		put_head(w);
+		put_rows(w);
+		if (fit < all)
+			put_left_out(w, all - fit);
 	}
 	w->lines = true;
 	vec_free(&t->cells);

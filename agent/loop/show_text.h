@@ -15,6 +15,8 @@
 #include "agent/base/buf.h"
 
 #define SHOW_COLUMNS_MAX	64	/* further ones are left out */
+#define SHOW_WIDTH_MAX	132	/* of a line of a table; columns beyond it are left out */
+#define SHOW_COLUMN_MAX	60	/* a table with a wider column becomes lines, rows apart by "--" */
 
 /* Append the text of <json> to <out>. Returns 0, or -1 if it is not JSON or there is no memory.
  * O(n). */

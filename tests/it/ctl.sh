@@ -104,6 +104,10 @@ lower index\.max_bytes" limited ./kvroute -f "$tmp/large.yaml"
 run "the example file is valid" 0 "valid" ./kvroute -t -f doc/kvroute.yaml
 run "the container's file is valid" 0 "valid" ./kvroute -t -f docker/kvroute.yaml
 run "kvroutectl" 64 "usage" ./kvroutectl
+run "kvroutectl help" 0 "trial  " ./kvroutectl help
+run "kvroutectl help why" 0 "usage: kvroutectl why" ./kvroutectl help why
+run "kvroutectl help nonsense" 64 "no verb" ./kvroutectl help nonsense
+run "kvroutectl help why top" 64 "usage: kvroutectl VERB" ./kvroutectl help why top
 run "kvroutectl nonsense" 64 "no verb" ./kvroutectl nonsense
 stdin=$tmp/chat.json run "pages of a chat body" 0 "^model +llama$
 ^space +[0-9a-f]{32}$

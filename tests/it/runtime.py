@@ -112,6 +112,40 @@ def figures_are_those_of_the_page():
         contains(text, "# pool name up", "\npool   s1   yes", "# name mode facts")
         contains(f.ask("show info"), "requests: 4\n", "why.cached: ")
         equal("trains" in f.ask("show decisions 100 json") + f.ask("show spaces"), False)
+        text = f.ask("show decisions 3")
+        equal(len(text.strip().split("\n")), 4, text)
+        equal(max(len(w) for w in text.split("\n")) <= 80, True, text)
+        contains(text, "# number time", "prompt", "first_ms", " ok")
+        equal(max(len(w) for w in f.ask("show servers").split("\n")) <= 132, True, "width")
+
+
+def problems_have_ages_and_are_cleared():
+    with Runtime() as f:
+        for _ in range(4):
+            with socket.create_connection(("127.0.0.1", f.agent_port)) as s:
+                s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                read_all(s)
+        wait_for("the problem", HANG_SECONDS, lambda: f.json("show problems")["problems"])
+        one = f.json("show problems")["problems"][0]
+        equal(one["what"], "http_on_spop")
+        equal(one["last_seen_s"] <= one["since_s"], True, one)
+        contains(one["example"], "peer=")
+        contains(f.ask("show problems"), "since_s: ", "last_seen_s: ", "quiet: no", "remedy: use option")
+        contains(f.ask("clear problems; show problems"), "those that last come back\n\nnone\n")
+        equal(f.json("show problems"), {"problems": []})
+
+
+def commands_are_joined_as_they_were_meant():
+    with Runtime() as f:
+        with_traffic(f)
+        for words in (["ask", "pool", "pool"], ["ask pool pool"], ["ask"]):
+            code, text = f.ctl("-s", f.path, *words, stdin=body("Question 9"))
+            equal(code, 0, text)
+            contains(text, "server: s")
+        contains(f.ctl("-s", f.path, "why", "a b; c")[1], "no decision of that uid")
+        contains(f.ctl("-s", f.path, "show", "info", ";", "show", "pools")[1], "requests: 4",
+                 "# name mode")
+        contains(f.ctl("-s", f.path, "show info; show pools")[1], "requests: 4", "# name mode")
 
 
 def the_configuration_shows_no_secret():
@@ -175,11 +209,12 @@ def why_and_ask_explain_without_a_trace():
         one = f.json("why " + uid)["decisions"][0]
         equal(one["model"], "stub")
         equal(one["after"]["state"], "done")
-        contains(f.ask("why " + uid), "model: stub\n", "candidates:\n# load server")
+        contains(f.ask("why " + uid), "model: stub\n", "candidates:\n# load server", "after.end: ok\n",
+                 "after.ts: --\n")
         for words in (["-s", f.path, uid], [uid, "127.0.0.1:%d" % f.metrics_port]):
             code, text = f.ctl("why", *words)
             equal(code, 0, text)
-            contains(text, "model: stub", "the body came whole", "server", "cost_s",
+            contains(text, "model: stub", "the body came whole", "server", "promise", "cost",
                      "it was over", "decided in")
         before = traces(f)
         code, text = f.ctl("-s", f.path, "ask", "pool", "pool", "json", stdin=body("Question 9"))
@@ -365,6 +400,7 @@ if __name__ == "__main__":
     sys.exit(cases.main([
         figures_are_those_of_the_page, the_configuration_shows_no_secret,
         decisions_are_for_whom_the_key_says, mode_and_group_are_those_of_the_keys,
+        problems_have_ages_and_are_cleared, commands_are_joined_as_they_were_meant,
         why_and_ask_explain_without_a_trace, state_is_cleared_and_saved,
         many_commands_all_get_answers, decisions_as_json_come_whole,
         bytes_from_outside_command_no_terminal,

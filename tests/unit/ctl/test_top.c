@@ -19,7 +19,7 @@ static const char page[] =
 	"\"requests\":1234,\"open\":5,\"prompt_tokens\":1000,\"hit_tokens\":530,"
 	"\"decisions\":{\"count\":1234,\"seconds\":0.1234,\"declined\":2},"
 	"\"index\":{\"bytes\":50,\"max_bytes\":200,\"pages\":4321,\"spaces\":3},"
-	"\"problems\":[{\"what\":\"load_unset\",\"pool\":\"pool\",\"message\":\"the argument load is "
+	"\"problems\":[{\"what\":\"load_unset\",\"since_s\":125,\"last_seen_s\":1,\"quiet\":false,\"pool\":\"pool\",\"message\":\"the argument load is "
 	"empty\",\"effect\":\"x\",\"remedy\":\"put set-var-fmt(txn.load) into the backend\"}],"
 	"\"pools\":[{\"name\":\"pool\",\"mode\":\"on\",\"facts\":\"first\",\"requests\":1234}],"
 	"\"servers\":[" SERVER("s2", "3", "0.5", "30") "," SERVER("s1", "1", "2.5", "20") ","
@@ -86,7 +86,7 @@ static void test_words(void **state)
 	assert_non_null(strstr(text, "kvroute 0.1.0  ready  up 2 h  12 connections"));
 	assert_non_null(strstr(text, "1234 requests"));
 	assert_non_null(strstr(text, "hits 53%"));
-	assert_non_null(strstr(text, "! load_unset (pool): the argument load is empty"));
+	assert_non_null(strstr(text, "! load_unset (pool), for 2 min: the argument load is empty"));
 	assert_non_null(strstr(text, "put set-var-fmt(txn.load)"));
 	assert_non_null(strstr(text, "s?[31m3"));
 	assert_non_null(strstr(text, "1235k"));
@@ -100,6 +100,36 @@ static void test_words(void **state)
 	assert_null(strstr(text, "TOK/S"));
 	v.rows = 0;
 	assert_null(strchr(draw(&v), '\033'));
+}
+
+/* A guess has a mark until the server's own times or sizes are known. */
+static void test_guesses_are_marked(void **state)
+{
+	static const char fmt[] = "{\"problems\":[{\"what\":\"tls_on_spop\",\"since_s\":900,"
+		"\"last_seen_s\":40,\"quiet\":true,\"message\":\"m\"}],"
+		"\"servers\":[{\"name\":\"s1\",\"up\":true,\"backlog_s\":0.25,\"tokens_per_s\":8000,"
+		"\"held_tokens\":1,\"capacity_tokens\":4,\"speed_source\":\"%s\",\"capacity_source\":\"%s\"}]}";
+	static const struct { const char *speed, *capacity, *wait, *rate, *cache; } cases[] = {
+		{ "guess", "guess", "  ~0.25", "  ~8000", " ~25%" },
+		{ "pool", "inferred", "  ~0.25", "  ~8000", "  25%" },
+		{ "learned", "engine", "   0.25", "   8000", "  25%" },
+		{ "configuration", "configuration", "   0.25", "   8000", "  25%" },
+	};
+	const struct top_view v = { .columns = 100, .rows = 24, .sort = 'n' };
+	char json[1024];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *text;
+
+		snprintf(json, sizeof(json), fmt, cases[i].speed, cases[i].capacity);
+		read_page(&now, json);
+		text = draw(&v);
+		assert_non_null(strstr(text, cases[i].wait));
+		assert_non_null(strstr(text, cases[i].rate));
+		assert_non_null(strstr(text, cases[i].cache));
+		assert_non_null(strstr(text, "! tls_on_spop, last seen 40 s ago: m"));
+	}
+	read_page(&now, page);
 }
 
 static void assert_order(const struct top_view *v, const char *a, const char *b, const char *c)
@@ -151,7 +181,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fits_every_size), cmocka_unit_test(test_words),
-		cmocka_unit_test(test_sorts), cmocka_unit_test(test_odd_pages),
+		cmocka_unit_test(test_guesses_are_marked), cmocka_unit_test(test_sorts),
+		cmocka_unit_test(test_odd_pages),
 	};
 	int rc;
 

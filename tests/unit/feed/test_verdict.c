@@ -56,9 +56,40 @@ static void verdicts(void **state)
 	print_message("%zu ends and statuses\n", sizeof(cases) / sizeof(cases[0]));
 }
 
+/* How people are told it ended. */
+static void causes(void **state)
+{
+	static const struct {
+		const char *ts;
+		int status;
+		const char *word;
+	} ends[] = {
+		{ "--", 200, "ok" }, { "--", 304, "ok" }, { "--", 404, "client_error" },
+		{ "--", 429, "too_many" }, { "--", 500, "server_error" }, { "--", 503, "server_error" },
+		{ "--", -1, "" }, { "", -1, "" }, { "", 500, "server_error" },
+		{ "SC", 503, "connect_refused" }, { "sC", 503, "connect_timeout" },
+		{ "SH", 502, "server_closed" }, { "SD", 200, "server_closed" },
+		{ "sH", 504, "server_timeout" }, { "sD", 200, "server_timeout" },
+		{ "DD", 200, "server_down" }, { "PH", 502, "not_http" },
+		{ "CD", 200, "client_gone" }, { "CC", 503, "client_gone" }, { "CQ", 503, "client_gone" },
+		{ "cD", 200, "client_timeout" }, { "cR", 408, "client_timeout" },
+		{ "sQ", 503, "queue_timeout" }, { "PR", 429, "haproxy" }, { "KD", 200, "haproxy" },
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct fact f;
+
+		fact_init(&f, FACT_DONE);
+		f.status = ends[i].status;
+		fact_take_end(&f, span_str(ends[i].ts));
+		assert_string_equal(fact_cause_word(fact_cause(&f)), ends[i].word);
+		assert_int_equal(f.ts[0] != '\0', ends[i].ts[0] != '\0');
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(causes) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,14 @@ const uint32_t route_request_ms[HISTOGRAM_BUCKETS - 1] = {
 	50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1800000,
 };
 
+#define GONE	99u	/* the number of a decision whose record is gone */
+
 /* The record of one of these requests is gone. */
+bool route_decision_kept(struct route *r, uint64_t number)
+{
+	return number != GONE;
+}
+
 uint64_t route_decision_of(struct route *r, uint64_t uid_hash)
 {
 	return uid_hash == 0xabc ? 4711 : 0;
@@ -228,6 +235,7 @@ static char *render_as(bool openmetrics, bool shards)
 	histogram_add(&chat[0].us, serve_us_bounds, 15, 90);
 	histogram_add(&chat[1].us, serve_us_bounds, 16, 91);
 	histogram_add(&chat[1].tokens, serve_token_bounds, 4000, 91);
+	chat[1].tokens.who[0] = chat[1].us.who[0] = GONE;
 	a.n_workers = 2;
 	a.kvsub = &events;
 	a.ready = true;
@@ -592,6 +600,7 @@ static void openmetrics(void **state)
 	has_line(s, "# UNIT kvroute_pool_regret_seconds seconds");
 	has_line(s, "kvroute_pool_wait_ratio_bucket{pool=\"chat\",le=\"4.0\"} 3");
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"5e-06\"} 6");
+	assert_null(strstr(s, "{decision=\"99\"}"));
 	has_line(s, "kvroute_decision_seconds_bucket{le=\"2e-05\"} 14 # {decision=\"91\"} 1.6e-05");
 	has_line(s, "kvroute_pool_prompt_tokens_bucket{pool=\"chat\",le=\"4096.0\"} 1 # {decision=\"91\"} "
 		    "4000");

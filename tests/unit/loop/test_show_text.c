@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "agent/loop/show_text.h"
@@ -38,6 +39,29 @@ static void test_cases(void **state)
 	}
 }
 
+/* Columns that a terminal has no room for are named by their number; longer texts become lines. */
+static void test_fits_a_terminal(void **state)
+{
+	static const char x50[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+	char json[1024], want[1024];
+	struct buf out = { .p = NULL };
+
+	snprintf(json, sizeof(json), "{\"s\":[{\"a\":\"%s\",\"b\":\"%s\",\"c\":\"%s\",\"d\":1}]}", x50, x50,
+	    x50);
+	snprintf(want, sizeof(want), "# a%*s b\n%s   %s\n# and 2 more columns, which json shows\n", 49, "", x50,
+	    x50);
+	assert_int_equal(show_text(span_str(json), &out), 0);
+	buf_add(&out, "", 1);
+	assert_string_equal(out.p, want);
+	buf_free(&out);
+	snprintf(json, sizeof(json), "{\"s\":[{\"a\":\"%s%s\",\"b\":2},{\"a\":3}]}", x50, x50);
+	snprintf(want, sizeof(want), "a: %s%s\nb: 2\n--\na: 3\n", x50, x50);
+	assert_int_equal(show_text(span_str(json), &out), 0);
+	buf_add(&out, "", 1);
+	assert_string_equal(out.p, want);
+	buf_free(&out);
+}
+
 static void test_refused(void **state)
 {
 	struct buf out = { .p = NULL };
@@ -53,7 +77,8 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cases), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cases), cmocka_unit_test(test_fits_a_terminal),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

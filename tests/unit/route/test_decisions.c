@@ -250,6 +250,7 @@ static void any_mix_of_uids(void **state)
 
 			assert_int_equal(there, last[u] + 7 > made && last[u] > 0);
 			assert_true(!there || got.number == last[u]);
+			assert_int_equal(decisions_has(d, last[u]), there);
 		}
 	}
 	decisions_free(d);

@@ -187,6 +187,32 @@ static void the_baseline_in_shadow_mode(void **state)
 	world_end(&w);
 }
 
+/* Until speeds are learned, seconds are guesses and are not counted. */
+static void seconds_count_once_speeds_are_learned(void **state)
+{
+	struct shadow_sums s;
+	struct world w;
+	char uid[16];
+
+	(void)state;
+	for (int learn = 0; learn < 2; learn++) {
+		world_options(&w);
+		w.o.pool_default.mode = MODE_SHADOW;
+		w.o.pool_default.policy.learn_rate = learn;
+		world_open(&w);
+		for (int i = 0; i < 3; i++) {
+			snprintf(uid, sizeof(uid), "%d", i);
+			send_to(&w, uid, "ab", i % 2 ? "s1" : "s2");
+		}
+		s = pool(&w).shadow;
+		assert_int_equal(s.requests, 3);
+		assert_int_equal(s.timed, learn ? 0 : 3);
+		assert_true(learn ? s.timed_s == 0 : s.timed_s > 0 && s.timed_s == s.first_s);
+		assert_int_equal(server(&w, "s1").v.speed, learn ? SPEED_GUESS : SPEED_CONFIGURED);
+		world_end(&w);
+	}
+}
+
 static void not_compared_when_on(void **state)
 {
 	struct world w;
@@ -241,6 +267,7 @@ int main(void)
 		cmocka_unit_test(tokens_that_engines_report),
 		cmocka_unit_test(asked_and_not),
 		cmocka_unit_test(the_baseline_in_shadow_mode),
+		cmocka_unit_test(seconds_count_once_speeds_are_learned),
 		cmocka_unit_test(not_compared_when_on),
 		cmocka_unit_test(more_servers_than_are_kept),
 	};
