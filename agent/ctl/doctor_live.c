@@ -278,11 +278,11 @@ static int send_and_find(struct live *l)
 		found = await_line(l);
 	}
 	if (found > 1)
-		return live_lost("log", "ring %s has several requests of this size: try again when there are fewer "
-		    "clients", l->way.ring);
+		return live_lost("log", "ring %s has several requests of this size: try again when there are "
+		    "fewer clients", l->way.ring);
 	if (found == 0)
-		return live_lost("log", "ring %s has no JSON line of this request: check that its frontend has the "
-		    "log target, log-format-sd (or log-format) and \"log global\" of haproxy-conf, and that "
+		return live_lost("log", "ring %s has no JSON line of this request: check that its frontend has "
+		    "the log target, log-format-sd (or log-format) and \"log global\" of haproxy-conf, and that "
 		    "--url leads to it", l->way.ring);
 	live_passed("log", "ring %s has its line, uid %s", l->way.ring, l->uid);
 	return 0;

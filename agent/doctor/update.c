@@ -1,5 +1,5 @@
-/* update.c - the diff from an attached configuration to the same one attached anew: what --remove and
- * --write would make of it, in one step.
+/* update.c - the diff from an attached configuration to the same one attached anew: what --remove
+ * and --write would make of it, in one step.
  *
  *   files --without marked lines--> a second doctor --> edits --+
  *   files with marked lines --------------------------------> diff of both

@@ -103,8 +103,8 @@ CASES = {
         "3.2"),
     "an empty map": (
         "file_empty",
-        swap("    default_backend pool", "    use_backend %[path,map_beg(" + TMP + "/empty.lst,pool)]\n"
-             "    default_backend pool"),
+        swap("    default_backend pool", "    use_backend %[path,map_beg(" + TMP +
+             "/empty.lst,pool)]\n    default_backend pool"),
         None,
         "3.2"),
     "a map to an unknown backend": (

@@ -414,8 +414,8 @@ def case_same_as_shipped():
 def case_update():
     """Servers come, go and change their names: one diff, and --remove still gives the rest back."""
     def renamed(text):
-        text = edited(text, "    server s1 127.0.0.1:8001 check\n", "    server one 127.0.0.1:8001 check\n"
-                      "    server nine 127.0.0.1:8009 check\n", 1)
+        text = edited(text, "    server s1 127.0.0.1:8001 check\n", "    server one 127.0.0.1:8001 "
+                      "check\n    server nine 127.0.0.1:8009 check\n", 1)
         return edited(text, "    server s4 127.0.0.1:8004 check\n", "", 1)
 
     with Site(["two-pools.cfg"]) as s:
@@ -478,8 +478,8 @@ def case_remedy_has_the_mark():
         line = re.search(r"(?m)^.*set-var-fmt\(txn.load\).*\n", text).group(0)
         with open(path, "w") as f:
             f.write(text.replace(line, ""))
-        out = s.diff()[1]
-        remedy = re.search(r"(?m)^.*\[fault load_unset\].*put before send-spoe-group: (.*)$", out).group(1)
+        remedy = re.search(r"(?m)^.*\[fault load_unset\].*put before send-spoe-group: (.*)$",
+                           s.diff()[1]).group(1)
         assert remedy.endswith(MARK), remedy
         with open(path, "w") as f:
             f.write(text.replace(line, "    " + remedy + "\n"))

@@ -161,6 +161,20 @@ def states_of_overload():
                        "haproxy_hit_tokens: 20}}, {}]}), "
                        "document.getElementById('tiles').lastElementChild.textContent")
         equal(said, "found by HAProxy's balancing20.0 %60.0 % by kvroute, of the same prompts")
+        for quiet, sentence in (("false", "since 5 min, last seen 20 s ago; example: server=s9"),
+                                ("true", "since 5 min, last seen 20 s ago: perhaps it is cured")):
+            said = b.value("""show_problems({problems: [{what: "server_unnamed", pool: "pool",
+                since_s: 300, last_seen_s: 20, quiet: %s, example: "server=s9", message: "m",
+                effect: "e", remedy: "r"}]}), document.getElementById("problems").textContent"""
+                           % quiet)
+            equal(sentence in said and "m (pool)" in said, True, said)
+        for source, rate in (("guess", "~8000"), ("pool", "~8000"), ("learned", "8000")):
+            said = b.value("""(() => { const s = structuredClone(last);
+                s.servers.forEach(v => { v.speed_source = "%s"; v.tokens_per_s = 8000; });
+                show_servers(s);
+                return document.querySelector("#servers tbody tr").lastElementChild.textContent +
+                    " " + document.getElementById("guesses").hidden; })()""" % source)
+            equal(said.split()[0], rate, source)
         b.close()
     finally:
         f.stop()

@@ -138,10 +138,11 @@ def problems_have_ages_and_are_cleared():
 def commands_are_joined_as_they_were_meant():
     with Runtime() as f:
         with_traffic(f)
-        for words in (["ask", "pool", "pool"], ["ask pool pool"], ["ask"]):
+        for words, want in ((["ask", "pool", "pool"], "server: s"), (["ask pool pool"], "server: s"),
+                            (["ask"], "why: noload")):
             code, text = f.ctl("-s", f.path, *words, stdin=body("Question 9"))
             equal(code, 0, text)
-            contains(text, "server: s")
+            contains(text, want)
         contains(f.ctl("-s", f.path, "why", "a b; c")[1], "no decision of that uid")
         contains(f.ctl("-s", f.path, "show", "info", ";", "show", "pools")[1], "requests: 4",
                  "# name mode")

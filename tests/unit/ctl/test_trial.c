@@ -61,8 +61,9 @@ static const struct {
 	    "first token 0.331 to 0.469 s sooner.\n"
 	    "To switch it on, write \"mode: on\" for pool chat into kvroute.yaml, under pools or policy, "
 	    "and reload the agent (SIGHUP).\n", 1 },
-	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"facts\":\"load\",\"shadow\":{\"requests\":400,"
-	    "\"prompt_tokens\":2000000,\"hit_tokens\":800000,\"haproxy_hit_tokens\":400000,\"timed\":0}}]}",
+	{ "{\"pools\":[{\"name\":\"chat\",\"mode\":\"shadow\",\"facts\":\"load\",\"shadow\":{"
+	    "\"requests\":400,\"prompt_tokens\":2000000,\"hit_tokens\":800000,"
+	    "\"haproxy_hit_tokens\":400000,\"timed\":0}}]}",
 	    "In 400 requests of pool chat, kvroute's servers held 40 % of the prompt tokens and HAProxy's "
 	    "20 %, so kvroute would have saved 400000 prompt tokens (1000 a request); what that is in time "
 	    "is not known yet.\n"
