@@ -295,11 +295,11 @@ static int judge_line(struct live *l)
 	const struct haproxy_error *e = code < HAPROXY_ERRORS ? &haproxy_errors[code] : NULL;
 
 	if (!doctor_is_pool(l->d, l->be) && strcmp(l->be, l->way.frontend) == 0)
-		return live_lost("filter", "a rule of frontend %s answered before a backend was chosen: add what the "
-		    "rule wants with --header", l->be);
+		return live_lost("filter", "a rule of frontend %s answered before a backend was chosen: add what "
+		    "the rule wants with --header", l->be);
 	if (!doctor_is_pool(l->d, l->be))
-		return live_lost("filter", "the request went to %s, which has no filter of kvroute: send it to a path "
-		    "(--path) or with a header (--header) that leads to a pool", l->be);
+		return live_lost("filter", "the request went to %s, which has no filter of kvroute: send it to a "
+		    "path (--path) or with a header (--header) that leads to a pool", l->be);
 	if (none && l->err[0] != '\0' && strcmp(l->err, "-") != 0)
 		return live_lost("filter", "HAProxy's error %s, %s: %s", l->err, e != NULL ? e->cause : "unknown",
 		    e != NULL ? e->remedy : "look into the logs of HAProxy and of the agent");
@@ -307,14 +307,14 @@ static int judge_line(struct live *l)
 		return live_lost("filter", "HAProxy did not ask the agent: check that the path is one of "
 		    "api-paths.lst, and the group and the conditions of send-spoe-group in %s", l->be);
 	if (strcmp(l->why, "noload") == 0 || strcmp(l->why, "noserver") == 0)
-		return live_lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, and "
-		    "that servers are up", l->why, l->be);
+		return live_lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, "
+		    "and that servers are up", l->why, l->be);
 	live_passed("filter", "HAProxy asked the agent in %s, the answer is %s", l->be, l->why);
 	if (strcmp(l->want, "-") == 0 || l->want[0] == '\0')
 		printf("note  server: the agent named none (%s), so HAProxy balanced\n", l->why);
 	else if (strcmp(l->want, l->srv) != 0)
-		return live_lost("server", "the agent chose %s and HAProxy took %s: check the rules use-server of %s, "
-		    "and register-var-names; or that server was down or full", l->want, l->srv, l->be);
+		return live_lost("server", "the agent chose %s and HAProxy took %s: check the rules use-server "
+		    "of %s, and register-var-names; or that server was down or full", l->want, l->srv, l->be);
 	else
 		live_passed("server", "HAProxy took %s, as the agent chose", l->srv);
 	return 0;

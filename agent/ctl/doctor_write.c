@@ -165,7 +165,8 @@ int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doc
 	    a->update ? doctor_update(d, &o, &diff, &said) : doctor_attach(d, &o, &diff, &said);
 
 	print_said(&said, status == 0 ? "note: " : "");
-	if (status == 0 && diff.n > 0 && fwrite(diff.p, 1, diff.n, stdout) == diff.n && fflush(stdout) == 0)
+	if (status == 0 && diff.n > 0 && fwrite(diff.p, 1, diff.n, stdout) == diff.n &&
+	    fflush(stdout) == 0)
 		fprintf(stderr, "kvroutectl doctor: apply it with \"patch %s-p1\"; then check with "
 		    "\"haproxy -c\" and reload\n", n->root[0] == '\0' ? "-d / " : "");
 	else if (status < 0)

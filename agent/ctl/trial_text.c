@@ -24,7 +24,8 @@ static struct mean mean_of(double sum, double squares, double n)
 }
 
 /* <timed>: requests with learned speeds. */
-static enum verdict judge(double n, double timed, const struct mean *tokens, const struct mean *seconds)
+static enum verdict judge(
+    double n, double timed, const struct mean *tokens, const struct mean *seconds)
 {
 	if (!(n >= TRIAL_ENOUGH && timed >= TRIAL_ENOUGH))
 		return VERDICT_FEW;
@@ -73,7 +74,8 @@ static void say_saved(FILE *to, const struct status_pool *p, const struct mean *
 		fprintf(to, "; what that is in time is not known yet.\n");
 		return;
 	}
-	fprintf(to, ", and first tokens would have come after %.2f s in the mean instead of %.2f s, %.2f s %s",
+	fprintf(to,
+	    ", and first tokens would have come after %.2f s in the mean instead of %.2f s, %.2f s %s",
 	    p->shadow.timed_s / timed, p->shadow.haproxy_timed_s / timed, fabs(seconds->mean),
 	    seconds->mean >= 0 ? "sooner" : "later");
 	if (timed < n)
@@ -88,7 +90,8 @@ static void say_early(FILE *to, const struct status_pool *p, const struct speeds
 	    p->shadow.timed > 0 ? p->shadow.timed : 0, TRIAL_ENOUGH);
 }
 
-static void say_sure(FILE *to, enum verdict v, const struct mean *tokens, const struct mean *seconds)
+static void say_sure(
+    FILE *to, enum verdict v, const struct mean *tokens, const struct mean *seconds)
 {
 	fprintf(to,
 	    "With 95 %% confidence, one request would have saved %.0f to %.0f prompt tokens, and had its "

@@ -23,8 +23,8 @@ static void say_prompt(FILE *to, const struct why_decision *d)
 	fprintf(to, "\n");
 }
 
-/* Seconds each; <shared> is the part of <compute> that later requests will use, and <session> that of
- * <cached> of which only the session tells. */
+/* Seconds each; <shared> is the part of <compute> that later requests will use, and <session> that
+ * of <cached> of which only the session tells. */
 static void say_candidate(FILE *to, const struct why_server *c, const char *mark, int width)
 {
 	fprintf(to,

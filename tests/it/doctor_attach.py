@@ -441,8 +441,8 @@ def case_update():
         assert "nine=%[srv_is_up(nine)]" in s.texts()["two-pools.cfg"].decode()
         # more servers than before, so that the bound of bodies changes as well
         many = "".join("    server more-%02d 127.0.0.1:8%03d check\n" % (i, i) for i in range(40))
-        text = edited(s.texts()["two-pools.cfg"].decode(), "    server nine", many + "    server nine",
-                      1)
+        text = edited(s.texts()["two-pools.cfg"].decode(), "    server nine",
+                      many + "    server nine", 1)
         with open(path, "w") as f:
             f.write(text)
         diff = s.diff("--update")[1]

@@ -130,7 +130,8 @@ def problems_have_ages_and_are_cleared():
         equal(one["what"], "http_on_spop")
         equal(one["last_seen_s"] <= one["since_s"], True, one)
         contains(one["example"], "peer=")
-        contains(f.ask("show problems"), "since_s: ", "last_seen_s: ", "quiet: no", "remedy: use option")
+        contains(f.ask("show problems"), "since_s: ", "last_seen_s: ", "quiet: no",
+                 "remedy: use option")
         contains(f.ask("clear problems; show problems"), "those that last come back\n\nnone\n")
         equal(f.json("show problems"), {"problems": []})
 
@@ -138,8 +139,8 @@ def problems_have_ages_and_are_cleared():
 def commands_are_joined_as_they_were_meant():
     with Runtime() as f:
         with_traffic(f)
-        for words, want in ((["ask", "pool", "pool"], "server: s"), (["ask pool pool"], "server: s"),
-                            (["ask"], "why: noload")):
+        for words, want in ((["ask", "pool", "pool"], "server: s"),
+                            (["ask pool pool"], "server: s"), (["ask"], "why: noload")):
             code, text = f.ctl("-s", f.path, *words, stdin=body("Question 9"))
             equal(code, 0, text)
             contains(text, want)
@@ -210,8 +211,8 @@ def why_and_ask_explain_without_a_trace():
         one = f.json("why " + uid)["decisions"][0]
         equal(one["model"], "stub")
         equal(one["after"]["state"], "done")
-        contains(f.ask("why " + uid), "model: stub\n", "candidates:\n# load server", "after.end: ok\n",
-                 "after.ts: --\n")
+        contains(f.ask("why " + uid), "model: stub\n", "candidates:\n# load server",
+                 "after.end: ok\n", "after.ts: --\n")
         for words in (["-s", f.path, uid], [uid, "127.0.0.1:%d" % f.metrics_port]):
             code, text = f.ctl("why", *words)
             equal(code, 0, text)

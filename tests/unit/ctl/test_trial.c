@@ -65,12 +65,12 @@ static const struct {
 	    "\"requests\":400,\"prompt_tokens\":2000000,\"hit_tokens\":800000,"
 	    "\"haproxy_hit_tokens\":400000,\"timed\":0}}]}",
 	    "In 400 requests of pool chat, kvroute's servers held 40 % of the prompt tokens and HAProxy's "
-	    "20 %, so kvroute would have saved 400000 prompt tokens (1000 a request); what that is in time "
-	    "is not known yet.\n"
+	    "20 %, so kvroute would have saved 400000 prompt tokens (1000 a request); what that is in "
+	    "time is not known yet.\n"
 	    "It is too early to tell: the speeds of 0 of 0 servers are learned, and 0 of at least 100 "
 	    "requests came since then, so there is no confidence.\n"
-	    "Nothing reports first tokens or ends of requests, so speeds are never learned: run kvroutectl "
-	    "doctor, and leave pool chat in shadow mode.\n", 1 },
+	    "Nothing reports first tokens or ends of requests, so speeds are never learned: run "
+	    "kvroutectl doctor, and leave pool chat in shadow mode.\n", 1 },
 	{ POOL("1000", "1200000", "400000", "500", "900", "800000000", "410"),
 	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
 	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request), and first "

@@ -78,8 +78,8 @@ static const struct {
 	    "waited; s1 was idle; "
 	    "by our estimate s1 was cheaper by 1.2 s\n"
 	    "    HAProxy sent it to s4, 1 retry, it was over after 30 s, status 503\n"
-	    "    it failed: HAProxy could not connect to the server within timeout connect (sC in HAProxy's "
-	    "log)\n"
+	    "    it failed: HAProxy could not connect to the server within timeout connect (sC in "
+	    "HAProxy's log)\n"
 	    "    least_conn: s1, cheaper by 1.2 s\n"
 	    "    round_robin: s3, dearer by 1.0 s\n"
 	    "    cost: the same\n"
@@ -303,7 +303,8 @@ static void every_term_of_one(void **state)
 		"\"matched_as\":\"tokens\",\"unseen_tokens\":4000,\"prompt_pages\":750,\"server\":\"s3\","
 		"\"facts\":\"first\",\"pressure\":0.5,\"sacrifice\":0.3,\"n_candidates\":9,\"candidates\":["
 		"{\"load\":2,\"server\":\"s3\",\"wait_s\":0.25,\"cached_tokens\":12288,\"truth\":\"events\","
-		"\"session_tokens\":512,\"promised_s\":0.04,\"compute_s\":0.5,\"shared_s\":0.125,\"load_s\":0.01,\"kv_s\":0.02,\"adapter_s\":0.03,"
+		"\"session_tokens\":512,\"promised_s\":0.04,"
+		"\"compute_s\":0.5,\"shared_s\":0.125,\"load_s\":0.01,\"kv_s\":0.02,\"adapter_s\":0.03,"
 		"\"penalty\":4,\"cost_s\":1.5}],\"after\":{\"state\":\"done\",\"engine_tokens\":15990,"
 		"\"cached_tokens\":12000,\"output_tokens\":77}}]}";
 	static const char want[] =

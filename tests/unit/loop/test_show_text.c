@@ -46,10 +46,10 @@ static void test_fits_a_terminal(void **state)
 	char json[1024], want[1024];
 	struct buf out = { .p = NULL };
 
-	snprintf(json, sizeof(json), "{\"s\":[{\"a\":\"%s\",\"b\":\"%s\",\"c\":\"%s\",\"d\":1}]}", x50, x50,
-	    x50);
-	snprintf(want, sizeof(want), "# a%*s b\n%s   %s\n# and 2 more columns, which json shows\n", 49, "", x50,
-	    x50);
+	snprintf(json, sizeof(json),
+	    "{\"s\":[{\"a\":\"%s\",\"b\":\"%s\",\"c\":\"%s\",\"d\":1}]}", x50, x50, x50);
+	snprintf(want, sizeof(want),
+	    "# a%*s b\n%s   %s\n# and 2 more columns, which json shows\n", 49, "", x50, x50);
 	assert_int_equal(show_text(span_str(json), &out), 0);
 	buf_add(&out, "", 1);
 	assert_string_equal(out.p, want);
