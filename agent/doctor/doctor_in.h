@@ -266,6 +266,8 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	X(LOAD_ABSENT, "load_absent", PROBLEM_COUNT, FAULT, \
 	    "load describes a server that the backend does not have") \
 	X(SERVER_UNNAMED, NULL, PROBLEM_SERVER_UNNAMED, FAULT, NULL) \
+	X(SERVER_TWICE, "server_twice", PROBLEM_COUNT, FAULT, \
+	    "two servers of a backend have one name, so HAProxy does not start") \
 	X(LOAD_BACKUP, "load_backup", PROBLEM_COUNT, WARNING, \
 	    "load marks a server otherwise than its line, which decides about backup") \
 	X(LOAD_LONG, "load_long", PROBLEM_COUNT, WARNING, "load has more than 64 servers") \
@@ -347,7 +349,7 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	X(FILE_EMPTY, "file_empty", PROBLEM_COUNT, WARNING, \
 	    "a map or a file of patterns has no entry, so it never matches") \
 	X(MAP_UNKNOWN, "map_unknown", PROBLEM_COUNT, WARNING, \
-	    "a map names a backend that does not exist, so HAProxy takes the next rule") \
+	    "a map names a backend that does not exist, so HAProxy takes default_backend") \
 	X(FEED_LEVEL, "feed_level", PROBLEM_COUNT, FAULT, \
 	    "the log line of a request has the level info, which this target does not take") \
 	X(NOMEM, "no_memory", PROBLEM_COUNT, UNREADABLE, "there is no memory")

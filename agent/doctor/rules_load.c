@@ -2,6 +2,7 @@
 #include "agent/doctor/doctor_in.h"
 
 #define SERVERS_PRACTICAL	64
+#define TWICE_MOST		2000u	/* servers that are compared with those before */
 
 /* Find the rule that sets txn variable <name> in <s>. */
 static const struct dr_line *setter(const struct dr_section *s, struct span name)
@@ -126,6 +127,22 @@ static const char *fix_of(struct doctor *d, const struct dr_section *s)
 	    dr_printf(&d->mem, "that of \"load.sh -f %s %s\"", s->at.file, s->name);
 }
 
+/* A server-template may make the name of another line. */
+static void check_twice(struct doctor *d, const struct dr_section *s)
+{
+	dr_servers servers = { 0 };
+
+	dr_servers_of(d, s, &servers);
+	for (size_t i = 1; i < servers.n && i < TWICE_MOST; i++) {
+		for (size_t k = 0; k < i; k++) {
+			if (dr_is(servers.p[i].name, servers.p[k].name))
+				dr_say(d, DR_SERVER_TWICE, servers.p[i].line, servers.p[i].name,
+				    "write another name; line %u has it as well", servers.p[k].line->no);
+		}
+	}
+	vec_free(&servers);
+}
+
 void dr_check_load(struct doctor *d, const struct dr_attached *a)
 {
 	const struct dr_section *s = &d->sections.p[a->section];
@@ -134,6 +151,7 @@ void dr_check_load(struct doctor *d, const struct dr_attached *a)
 	struct span name = variable_of(arg != NULL ? arg : "");
 	const char *fix = fix_of(d, s);
 
+	check_twice(d, s);
 	if (arg == NULL && !d->o.agent.stats_feed)
 		dr_say(d, DR_LOAD_MISSING, at, "", NULL);
 	if (name.n == 0)

@@ -93,6 +93,11 @@ CASES = {
         swap("acl llm_api path_beg -f", "acl llm_api path_beg /v1/chat/completion/ #"),
         None,
         "3.2"),
+    "one name twice": (
+        "server_twice",
+        swap("    server s2 ", "    server-template s 2-2 127.0.0.1:8009\n    server s2 "),
+        None,
+        "3.2"),
     "no file of paths": ("file_missing", swap("api-paths.lst", "api-path.lst"), None, "3.2"),
     "an empty file of paths": ("file_empty", swap("api-paths.lst", "empty.lst"), None, "3.2"),
     "no map": (

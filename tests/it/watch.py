@@ -175,8 +175,22 @@ def top_once_is_plain_text():
         equal(run("trial", "-x")[0], 64)
 
 
-def trial_tells_what_shadow_mode_measured():
+def trial_waits_for_speeds():
+    """Prompts so short teach no speed, so there is no advice."""
     with Fleet(engines=2, agent_conf="policy: {mode: shadow}\n") as f:
+        for i in range(20):
+            chat(f, i)
+        wait_for("20 ends", HANG_SECONDS, lambda: status(f)["ends"] == 20)
+        equal({s["speed_source"] for s in status(f)["servers"]}, {"guess"})
+        code, text = run("trial", "127.0.0.1:%d" % f.metrics_port)
+        equal((code, text.count("\n")), (0, 3), text)
+        equal("what that is in time is not known yet" in text, True, text)
+        equal("too early to tell: the speeds of 0 of 2 servers are learned" in text, True, text)
+        equal('"mode: on"' in text, False, text)
+
+
+def trial_tells_what_shadow_mode_measured():
+    with Fleet(engines=2, agent_conf="policy: {mode: shadow, learn_rate: false}\n") as f:
         at = "127.0.0.1:%d" % f.metrics_port
         code, text = run("trial", at)
         equal((code, "no request has come" in text), (1, True), text)
@@ -186,7 +200,8 @@ def trial_tells_what_shadow_mode_measured():
         code, text = run("trial", at)
         equal((code, text.count("\n")), (0, 3), text)
         equal("In 20 requests of pool pool" in text, True, text)
-        equal("too little to tell: 20 of at least 100" in text, True, text)
+        equal("too early to tell: the speeds of 2 of 2 servers are learned, and 20 of at least 100"
+              in text, True, text)
         for i in range(20, 120):
             chat(f, i)
         wait_for("120 ends", HANG_SECONDS, lambda: status(f)["ends"] == 120)
@@ -204,4 +219,5 @@ def trial_tells_what_shadow_mode_measured():
 if __name__ == "__main__":
     sys.exit(cases.main([top_shows_sorts_resizes_and_restores_the_terminal,
                          top_ends_while_an_agent_answers_slowly, top_once_is_plain_text,
-                         trial_tells_what_shadow_mode_measured], sys.argv))
+                         trial_waits_for_speeds, trial_tells_what_shadow_mode_measured],
+                        sys.argv))
