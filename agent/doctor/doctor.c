@@ -119,7 +119,9 @@ void dr_say(struct doctor *d, enum dr_rule rule, const struct dr_line *at, const
 		f.remedy = dr_vprintf(&d->mem, remedy, ap);
 		va_end(ap);
 		if (d->marked && in_configuration(d, f.file) && ends_with_line(f.remedy))
-			f.remedy = dr_printf(&d->mem, "%s " DOCTOR_MARK, f.remedy);
+			f.remedy = dr_printf(&d->mem, "%s%s " DOCTOR_MARK,
+			    dr_starts(f.remedy, "write the line: http-request set-var-fmt(") ?
+			    "take the diff of --update, or " : "", f.remedy);
 	}
 	keep(d, &f);
 }

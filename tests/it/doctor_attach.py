@@ -432,6 +432,7 @@ def case_update():
             f.write(renamed(attached))
         status, out, err = s.diff()
         assert status == 1 and "[fault server_unnamed]" in out and "[fault load_absent]" in out, out
+        assert "take the diff of --update, or write the line: " in out, out
         status, diff, err = s.diff("--update")
         cases.equal(status, 0, err)
         cases.equal(sum(w[:1] == "+" and w[:3] != "+++" for w in diff.split("\n")), 2, diff)
