@@ -200,7 +200,7 @@ $(B)/%_shim.so: %_shim.c tests/tools/shim.h
 		-o $@ $< -ldl
 
 # Engine and load generators link no library of the agent, so that its bugs cannot hide in both.
-HTTP_TOOLS := $(addprefix $(B)/tests/tools/,stub_engine chat_load http_pace)
+HTTP_TOOLS := $(addprefix $(B)/tests/tools/,stub_engine chat_load http_pace http_flood fast_engine)
 $(HTTP_TOOLS): $(B)/%: $(B)/%.o $(TOOL_LIB)
 	$(call say,LINK $@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -lev -lm
 

@@ -1,117 +1,178 @@
 #!/usr/bin/env python3
-"""path.py - the time that SPOE adds to a request: HAProxy alone, with an agent that does
-nothing, with kvroute.
+"""path.py [-k WORD] - what HAProxy and the agent cost a request, line by line of the recipe.
 
-One client, one request at a time, 16 KB chat bodies, three HAProxys of the same recipe side by
-side, in turn within one run (tests/tools/http_pace.c). The engine is a HAProxy that answers at
-once. For each version of HAProxy one line:
+CPU time, not wall time: us of HAProxy and of the agent for each request, from /proc/PID/schedstat
+of their threads. HAProxy (one thread) and the agent (one thread) run on one processor, the load
+(tests/tools/http_flood, CONNS connections, closed loop) and the engines (tests/tools/fast_engine)
+on another. All rows of one version run side by side, each in turn, ROUNDS times; a row is the
+median of its rounds. "faults" are HAProxy's minor page faults a request: above 20 this process
+pays for its buffers (doc/haproxy-heap.md).
 
-    bench path haproxy=2.6.12 body=16384 plain_us=.. noop_added_us=..
-               kvroute_added_us=.. ratio=.. limit=1.5
+    bench path haproxy=2.6.12 row=recipe body=2048 cpu_us=.. haproxy_us=.. agent_us=.. faults=..
 
-The no-op agent is the floor: the cost of SPOE with any agent. The p50 is over all requests; best_
-is that of the fastest round, because other load only makes it longer.
+Then the latency that each row adds at a low rate: one client, one request at a time, in turn
+(tests/tools/http_pace):
+
+    bench path-latency haproxy=2.6.12 row=recipe body=2048 p50_us=.. added_us=.. over_noop=..
+
+-k prints only rows with WORD in "VERSION ROW"; VERSIONS, SIZES, ROUNDS, REQUESTS, CONNS, LATENCY=0
+change the run. Rows of SMG and sglang-router appear if they are installed: SMG=path, SGLANG=path.
 """
 import os
 import re
-import socket
+import shutil
+import statistics
 import subprocess
 import sys
-import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "tests/it"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from fleet import BUILD, Fleet, free_ports, wait_for  # noqa: E402
+from fleet import BUILD, free_ports, wait_for  # noqa: E402
+from path_rows import Routed, Router, rows_of  # noqa: E402
 
-ROUNDS, PER_ROUND, BODY = int(os.environ.get("ROUNDS", 20)), 100, 16384
-ENGINE = """
-defaults
-    mode http
-    timeout client 60s
-    timeout server 60s
-    timeout connect 1s
-frontend engine
-    bind 127.0.0.1:%d
-    http-request wait-for-body time 10s
-    http-request return status 200 content-type application/json string "{\\"choices\\":[]}"
-"""
+VERSIONS = os.environ.get("VERSIONS", "2.6 3.2").split()
+SIZES = [int(s) for s in os.environ.get("SIZES", "2048 16384 131072").split()]
+ROUNDS = int(os.environ.get("ROUNDS", 5))
+CONNS = os.environ.get("CONNS", "32")
+TOOLS = os.path.join(BUILD, "tests/tools")
+CPUS = sorted(os.sched_getaffinity(0))
 
 
-class Path(Fleet):
-    def __init__(self, kind, engine_port, **kw):
-        super().__init__(engines=1, show=False, threads=1, processing=None, agent=kind != "plain",
-                         routed=kind != "plain", **kw)
-        self.kind, self.engine_port = kind, engine_port
-        self.edit = lambda text: text.replace("    maxconn 2000\n",
-                                              "    maxconn 2000\n    nbthread 1\n")
+def requests_of(size):
+    """Requests of a round: about 0.3 s of CPU time."""
+    return int(os.environ.get("REQUESTS", 0)) or max(600, 8000 * 2048 // (size + 8192) // 1 + 600)
 
-    def start_engine(self, name):
-        self.engines[name] = self.engine_port
 
-    def start_agent(self):
-        if self.kind == "kvroute":
-            super().start_agent()
+def on_load_cpu():
+    os.sched_setaffinity(0, {CPUS[-1]})
+
+
+def tool(name, *argv):
+    got = subprocess.run([os.path.join(TOOLS, name), *map(str, argv)], text=True, check=True,
+                         stdout=subprocess.PIPE, preexec_fn=on_load_cpu)
+    return [dict(f.split("=") for f in line.split()) for line in got.stdout.splitlines()]
+
+
+def cpu_us(pid):
+    """CPU time of a process since its start, all threads."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, task)) as f:
+            total += int(f.read().split()[0])
+    return total / 1000
+
+
+def minor_faults(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return int(f.read().rsplit(")", 1)[1].split()[7])
+
+
+def one_round(fleet, size, seed):
+    router, agent = fleet.pids()
+    before = cpu_us(router), cpu_us(agent) if agent else 0, minor_faults(router)
+    got = tool("http_flood", CONNS, requests_of(size), size, seed, fleet.port)[0]
+    n = int(got["requests"])
+    if int(got["failed"]):
+        raise RuntimeError("%s: requests failed: %s" % (fleet.row, got))
+    return ((cpu_us(router) - before[0]) / n, (cpu_us(agent) - before[1]) / n if agent else 0,
+            (minor_faults(router) - before[2]) / n)
+
+
+def measure_cpu(version, fleets):
+    for size in SIZES:
+        for f in fleets:
+            one_round(f, size, 1)
+        rounds = [[one_round(f, size, 2 + r) for f in fleets] for r in range(ROUNDS)]
+        for i, f in enumerate(fleets):
+            sums = [r[i][0] + r[i][1] for r in rounds]
+            print("bench path haproxy=%s row=%s body=%d cpu_us=%.1f least=%.1f haproxy_us=%.1f "
+                  "agent_us=%.1f faults=%.1f" % (
+                      version, f.row, size, statistics.median(sums), min(sums),
+                      statistics.median(r[i][0] for r in rounds),
+                      statistics.median(r[i][1] for r in rounds),
+                      statistics.median(r[i][2] for r in rounds)), flush=True)
+
+
+def measure_latency(version, fleets):
+    for size in SIZES:
+        got = tool("http_pace", 20, 100, size, *[f.port for f in fleets])
+        p50 = {f.row: float(g["p50_us"]) for f, g in zip(fleets, got)}
+        plain = p50["plain"]
+        noop = p50.get("noop", plain) - plain
+        for f in fleets:
+            added = p50[f.row] - plain
+            print("bench path-latency haproxy=%s row=%s body=%d p50_us=%.1f added_us=%.1f "
+                  "over_noop=%.2f" % (version, f.row, size, p50[f.row], added,
+                                      added / noop if noop > 0 else 0), flush=True)
+
+
+def start_engines():
+    """One process with four ports."""
+    ports = free_ports(4)
+    p = subprocess.Popen([os.path.join(TOOLS, "fast_engine"), *map(str, ports)],
+                         stdout=subprocess.PIPE, preexec_fn=on_load_cpu)
+    wait_for("the engine", 10, lambda: p.stdout.readline())
+    return p, ports
+
+
+def binary_of(version):
+    return os.path.join(TOP, "build/haproxy", version, "haproxy")
+
+
+def full_version(version):
+    out = subprocess.run([binary_of(version), "-v"], capture_output=True, text=True).stdout
+    return re.search(r"version ([0-9.]+)", out).group(1)
+
+
+def peers():
+    """Other routers, where they are installed."""
+    for name, variable, program, more in (("smg", "SMG", "smg", ["launch"]),
+                                          ("sglang-router", "SGLANG", "sglang-router", [])):
+        path = os.environ.get(variable) or shutil.which(program)
+        if path:
+            yield name, [path] + more
         else:
-            self.spawn("agent",
-                       [os.path.join(BUILD, "tests/tools/noop_spoa"), self.spop_address, "s1"])
+            print("skipped: row %s: not installed; %s=path" % (name, variable))
 
 
-def version(binary):
-    out = subprocess.run([binary, "-v"], capture_output=True, text=True).stdout
-    return re.search(r"version (\S+)", out).group(1)
+def measure(version, word, ports):
+    fleets = []
+    try:
+        for row in rows_of(version):
+            if word in version + " " + row.name or row.name == "plain":
+                fleets.append(Routed(row, binary_of(version), ports, CPUS[0]))
+                fleets[-1].start()
+        for name, argv in peers() if version == VERSIONS[0] else ():
+            if word in name:
+                fleets.append(Router(name, argv, ports, CPUS[0]))
+                fleets[-1].start()
+        measure_cpu(full_version(version), fleets)
+        if os.environ.get("LATENCY") != "0":
+            measure_latency(full_version(version), [f for f in fleets if f.in_latency()])
+    finally:
+        for f in fleets:
+            f.stop()
 
 
-def measure(binary):
-    port = free_ports(1)[0]
-    with tempfile.NamedTemporaryFile("w", suffix=".cfg") as cfg:
-        cfg.write(ENGINE % port)
-        cfg.flush()
-        engine = subprocess.Popen([binary, "-db", "-f", cfg.name])
-        try:
-            wait_for("the engine", 10, lambda: socket.create_connection(("127.0.0.1", port), 1))
-            with Path("plain", port,
-                      haproxy=binary) as plain, Path("noop", port, haproxy=binary) as noop, \
-                    Path("kvroute", port, haproxy=binary) as ours:
-                ports = [str(f.port) for f in (plain, noop, ours)]
-                argv = [os.path.join(BUILD, "tests/tools/http_pace"), str(ROUNDS), str(PER_ROUND),
-                        str(BODY)] + ports
-                out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-                decided = sum(v for k, v in ours.metrics().items()
-                              if k.startswith("kvroute_decisions_total"))
-        finally:
-            engine.terminate()
-            engine.wait()
-    rows = [dict(f.split("=") for f in line.split()) for line in out.splitlines()]
-    p50 = [float(r["p50_us"]) for r in rows]
-    best = [float(r["best_round_p50_us"]) for r in rows]
-    failed = sum(int(r["failed"]) for r in rows)
-    noop_added, ours_added = p50[1] - p50[0], p50[2] - p50[0]
-    best_noop, best_ours = best[1] - best[0], best[2] - best[0]
-    print("bench path haproxy=%s body=%d requests=%d plain_us=%.1f noop_added_us=%.1f "
-          "kvroute_added_us=%.1f ratio=%.2f "
-          "best_plain_us=%.1f best_noop_added_us=%.1f best_kvroute_added_us=%.1f best_ratio=%.2f "
-          "limit=1.5 "
-          "decided=%d failed=%d cpu=\"%s\" kernel=%s"
-          % (version(binary), BODY, ROUNDS * PER_ROUND, p50[0], noop_added, ours_added,
-             ours_added / noop_added,
-             best[0], best_noop, best_ours, best_ours / best_noop, decided, failed, cpu(),
-             os.uname().release), flush=True)
-
-
-def cpu():
-    with open("/proc/cpuinfo") as f:
-        return re.search(r"model name\s*: (.*)", f.read()).group(1)
-
-
-def main():
-    have = [v for v in ("2.6", "3.0", "3.2")
-            if os.path.exists(os.path.join(TOP, "build/haproxy", v, "haproxy"))]
-    for v in [have[0], have[-1]] if len(have) > 1 else have:
-        measure(os.path.join(TOP, "build/haproxy", v, "haproxy"))
+def main(argv):
+    word = argv[argv.index("-k") + 1] if "-k" in argv else ""
+    have = [v for v in VERSIONS if os.path.exists(binary_of(v))]
     if not have:
         print("skipped: bench path, no HAProxy under build/haproxy (make deps)")
+        return
+    if len(CPUS) < 2:
+        print("note: one processor: load and routers share it")
+    engine, ports = start_engines()
+    try:
+        for version in have:
+            measure(version, word, ports)
+    finally:
+        engine.terminate()
+        engine.wait()
 
 
-main()
+if __name__ == "__main__":
+    main(sys.argv[1:])
