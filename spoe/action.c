@@ -20,14 +20,13 @@ void spop_ack_begin(struct spop_ack *a, const struct spop_conn *c, struct spop_w
 static void put_action(struct spop_ack *a, enum spop_action action, enum spop_scope scope,
 		       const char *name, const struct spop_data *value)
 {
+	const uint8_t head[] = { action, value ? 3 : 2, scope };
 	struct spop_wr *w = a->w;
 	size_t before = w->n;
 
 	if (w->full)	/* the frame itself did not fit; spop_ack_end() reports it */
 		return;
-	spop_put_u8(w, action);
-	spop_put_u8(w, value ? 3 : 2);
-	spop_put_u8(w, scope);
+	spop_put_bytes(w, head, sizeof(head));
 	spop_put_str(w, name, strlen(name));
 	if (value)
 		spop_put_data(w, value);

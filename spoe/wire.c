@@ -254,9 +254,17 @@ void spop_put_bytes(struct spop_wr *w, const void *p, size_t n)
 	w->n += n;
 }
 
+static inline void put_byte(struct spop_wr *w, uint8_t v)
+{
+	if (w->full || w->n == w->cap)
+		w->full = true;
+	else
+		w->p[w->n++] = v;
+}
+
 void spop_put_u8(struct spop_wr *w, uint8_t v)
 {
-	spop_put_bytes(w, &v, 1);
+	put_byte(w, v);
 }
 
 void spop_store_u32(uint8_t p[4], uint32_t v)
@@ -273,16 +281,16 @@ void spop_put_varint(struct spop_wr *w, uint64_t v)
 	unsigned n = 0;
 
 	if (v < 240) {
-		b[n++] = v;
-	} else {
-		b[n++] = 0xf0 | v;
-		v = (v - 240) >> 4;
-		while (v >= 128) {
-			b[n++] = 0x80 | v;
-			v = (v - 128) >> 7;
-		}
-		b[n++] = v;
+		put_byte(w, (uint8_t)v);
+		return;
 	}
+	b[n++] = 0xf0 | v;
+	v = (v - 240) >> 4;
+	while (v >= 128) {
+		b[n++] = 0x80 | v;
+		v = (v - 128) >> 7;
+	}
+	b[n++] = v;
 	spop_put_bytes(w, b, n);
 }
 
@@ -302,7 +310,7 @@ void spop_put_data(struct spop_wr *w, const struct spop_data *d)
 	size_t start = w->n;
 
 	assert(d->type >= SPOP_T_NULL && d->type <= SPOP_T_BIN);
-	spop_put_u8(w, d->type | (d->type == SPOP_T_BOOL && d->b ? SPOP_DATA_TRUE : 0));
+	put_byte(w, d->type | (d->type == SPOP_T_BOOL && d->b ? SPOP_DATA_TRUE : 0));
 	switch (d->type) {
 	case SPOP_T_NULL:
 	case SPOP_T_BOOL:

@@ -11,33 +11,35 @@ enum field_kind { F_SPAN, F_INT64, F_INT32, F_END, F_RETRIES, F_WHY, F_ERROR, F_
 	F_HEADER	/* "-": the response has none */
 };
 
+#define KEY(text)	{ text, sizeof(text) - 1 }
+
 static const struct field {
-	const char *key;
+	struct span key;
 	enum field_kind kind;
 	size_t offset;
 	bool needed;		/* required for learning or for finding faults of the set-up */
 } fields[] = {
-	{ "uid", F_SPAN, offsetof(struct fact, uid), true },
-	{ "be", F_SPAN, offsetof(struct fact, pool), true },
-	{ "srv", F_SPAN, offsetof(struct fact, server), true },
-	{ "want", F_SPAN, offsetof(struct fact, wanted), true },
-	{ "why", F_WHY, offsetof(struct fact, why), true },
-	{ "err", F_ERROR, offsetof(struct fact, error), true },
-	{ "st", F_INT32, offsetof(struct fact, status), true },
-	{ "ts", F_END, offsetof(struct fact, end), true },
-	{ "tw", F_INT64, offsetof(struct fact, queue_ms) },
-	{ "tc", F_INT64, offsetof(struct fact, connect_ms) },
-	{ "tr", F_INT64, offsetof(struct fact, response_ms), true },
-	{ "ta", F_INT64, offsetof(struct fact, total_ms) },
-	{ "out", F_INT64, offsetof(struct fact, bytes_out), true },
-	{ "in", F_INT64, offsetof(struct fact, bytes_in) },
-	{ "rc", F_RETRIES, 0, true },
-	{ "ptok", F_COUNT, offsetof(struct fact, prompt_tokens) },
-	{ "gtok", F_COUNT, offsetof(struct fact, output_tokens) },
-	{ "ctok", F_COUNT, offsetof(struct fact, cached_tokens) },
-	{ "rid", F_HEADER, offsetof(struct fact, response) },
-	{ "orca", F_HEADER, offsetof(struct fact, orca) },
-	{ "token", F_SPAN, offsetof(struct fact, token) },
+	{ KEY("uid"), F_SPAN, offsetof(struct fact, uid), true },
+	{ KEY("be"), F_SPAN, offsetof(struct fact, pool), true },
+	{ KEY("srv"), F_SPAN, offsetof(struct fact, server), true },
+	{ KEY("want"), F_SPAN, offsetof(struct fact, wanted), true },
+	{ KEY("why"), F_WHY, offsetof(struct fact, why), true },
+	{ KEY("err"), F_ERROR, offsetof(struct fact, error), true },
+	{ KEY("st"), F_INT32, offsetof(struct fact, status), true },
+	{ KEY("ts"), F_END, offsetof(struct fact, end), true },
+	{ KEY("tw"), F_INT64, offsetof(struct fact, queue_ms) },
+	{ KEY("tc"), F_INT64, offsetof(struct fact, connect_ms) },
+	{ KEY("tr"), F_INT64, offsetof(struct fact, response_ms), true },
+	{ KEY("ta"), F_INT64, offsetof(struct fact, total_ms) },
+	{ KEY("out"), F_INT64, offsetof(struct fact, bytes_out), true },
+	{ KEY("in"), F_INT64, offsetof(struct fact, bytes_in) },
+	{ KEY("rc"), F_RETRIES, 0, true },
+	{ KEY("ptok"), F_COUNT, offsetof(struct fact, prompt_tokens) },
+	{ KEY("gtok"), F_COUNT, offsetof(struct fact, output_tokens) },
+	{ KEY("ctok"), F_COUNT, offsetof(struct fact, cached_tokens) },
+	{ KEY("rid"), F_HEADER, offsetof(struct fact, response) },
+	{ KEY("orca"), F_HEADER, offsetof(struct fact, orca) },
+	{ KEY("token"), F_SPAN, offsetof(struct fact, token) },
 };
 
 #define FIELDS	(sizeof(fields) / sizeof(fields[0]))
@@ -46,17 +48,29 @@ struct parse {
 	struct logline *l;
 	struct fact *f;
 	const struct field *field;	/* field of the last key; NULL: unknown key */
+	size_t next;			/* the place in fields[] after the last known key */
 	size_t start;			/* start of the current string */
 	bool lost;			/* a string did not fit */
 	bool whole;			/* the object has ended; later text is ignored */
 	uint32_t seen;			/* bit i: fields[i] */
 };
 
-static const struct field *field_of(struct span key)
+static bool is_key(const struct field *fd, struct span key)
 {
-	for (size_t i = 0; i < FIELDS; i++) {
-		if (span_eq(key, span_str(fields[i].key)))
+	return fd->key.n == key.n && fd->key.p[0] == key.p[0] &&
+	       memcmp(fd->key.p, key.p, key.n) == 0;
+}
+
+/* The recipes write fields in the order of the table, so the search begins after the last one. */
+static const struct field *field_of(struct parse *p, struct span key)
+{
+	size_t i = p->next;
+
+	for (size_t n = 0; n < FIELDS && key.n > 0; n++, i = i + 1 < FIELDS ? i + 1 : 0) {
+		if (is_key(&fields[i], key)) {
+			p->next = i + 1 < FIELDS ? i + 1 : 0;
 			return &fields[i];
+		}
 	}
 	return NULL;
 }
@@ -125,7 +139,7 @@ static void on_json(void *arg, const struct json *j, enum json_event ev, struct 
 	if (j->depth != 1 || p->whole)
 		return;
 	if (ev == JSON_KEY) {
-		p->field = field_of(text);
+		p->field = field_of(p, text);
 		if (p->field != NULL)
 			p->seen |= 1u << (p->field - fields);
 		return;
@@ -165,7 +179,7 @@ static void take_seen(const struct parse *p, struct fact *f)
 		if (seen && fields[i].kind == F_ERROR && f->error < 0)
 			f->error = 0;
 		if (!seen && fields[i].needed && f->lacks == NULL)
-			f->lacks = fields[i].key;
+			f->lacks = fields[i].key.p;
 	}
 }
 

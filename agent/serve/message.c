@@ -6,48 +6,51 @@
 enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT, A_HEAD };
 
 struct arg {
-	const char *name;
+	struct span name;
 	enum arg_kind kind;
 	size_t offset;
 };
 
+#define NAME(text)	{ text, sizeof(text) - 1 }
+
+/* In the order of kvroute.spoe: read_args(). */
 static const struct arg request_args[] = {
-	{ "uid", A_SPAN, offsetof(struct route_request, uid) },
-	{ "pool", A_SPAN, offsetof(struct route_request, pool) },
-	{ "load", A_SPAN, offsetof(struct route_request, load) },
-	{ "path", A_SPAN, offsetof(struct route_request, path) },
-	{ "tenant", A_SPAN, offsetof(struct route_request, tenant) },
-	{ "model", A_SPAN, offsetof(struct route_request, model) },
-	{ "session", A_SPAN, offsetof(struct route_request, session) },
-	{ "body", A_SPAN, offsetof(struct route_request, body) },
-	{ "seq", A_INT64, offsetof(struct route_request, seq) },
-	{ "asked_ms", A_INT64, offsetof(struct route_request, asked_ms) },
-	{ "blen", A_INT64, offsetof(struct route_request, visible) },
-	{ "bsize", A_INT64, offsetof(struct route_request, whole) },
-	{ NULL, 0, 0 }
+	{ NAME("uid"), A_SPAN, offsetof(struct route_request, uid) },
+	{ NAME("asked_ms"), A_INT64, offsetof(struct route_request, asked_ms) },
+	{ NAME("pool"), A_SPAN, offsetof(struct route_request, pool) },
+	{ NAME("load"), A_SPAN, offsetof(struct route_request, load) },
+	{ NAME("path"), A_SPAN, offsetof(struct route_request, path) },
+	{ NAME("tenant"), A_SPAN, offsetof(struct route_request, tenant) },
+	{ NAME("model"), A_SPAN, offsetof(struct route_request, model) },
+	{ NAME("session"), A_SPAN, offsetof(struct route_request, session) },
+	{ NAME("blen"), A_INT64, offsetof(struct route_request, visible) },
+	{ NAME("bsize"), A_INT64, offsetof(struct route_request, whole) },
+	{ NAME("body"), A_SPAN, offsetof(struct route_request, body) },
+	{ NAME("seq"), A_INT64, offsetof(struct route_request, seq) },
+	{ { NULL, 0 }, 0, 0 }
 };
 
 /* Fields of the log line (feed/logline.c); of the response <ct>, and its first bytes, <head>. */
 static const struct arg fact_args[] = {
-	{ "uid", A_SPAN, offsetof(struct fact, uid) },
-	{ "be", A_SPAN, offsetof(struct fact, pool) },
-	{ "srv", A_SPAN, offsetof(struct fact, server) },
-	{ "want", A_SPAN, offsetof(struct fact, wanted) },
-	{ "ct", A_SPAN, offsetof(struct fact, type) },
-	{ "head", A_HEAD, offsetof(struct fact, response) },
-	{ "st", A_INT32, offsetof(struct fact, status) },
-	{ "ts", A_END, offsetof(struct fact, end) },
-	{ "tw", A_INT64, offsetof(struct fact, queue_ms) },
-	{ "tc", A_INT64, offsetof(struct fact, connect_ms) },
-	{ "tr", A_INT64, offsetof(struct fact, response_ms) },
-	{ "ta", A_INT64, offsetof(struct fact, total_ms) },
-	{ "out", A_INT64, offsetof(struct fact, bytes_out) },
-	{ "in", A_INT64, offsetof(struct fact, bytes_in) },
-	{ "rc", A_RETRIES, 0 },
-	{ "ptok", A_COUNT, offsetof(struct fact, prompt_tokens) },
-	{ "gtok", A_COUNT, offsetof(struct fact, output_tokens) },
-	{ "ctok", A_COUNT, offsetof(struct fact, cached_tokens) },
-	{ NULL, 0, 0 }
+	{ NAME("uid"), A_SPAN, offsetof(struct fact, uid) },
+	{ NAME("be"), A_SPAN, offsetof(struct fact, pool) },
+	{ NAME("srv"), A_SPAN, offsetof(struct fact, server) },
+	{ NAME("want"), A_SPAN, offsetof(struct fact, wanted) },
+	{ NAME("ct"), A_SPAN, offsetof(struct fact, type) },
+	{ NAME("head"), A_HEAD, offsetof(struct fact, response) },
+	{ NAME("st"), A_INT32, offsetof(struct fact, status) },
+	{ NAME("ts"), A_END, offsetof(struct fact, end) },
+	{ NAME("tw"), A_INT64, offsetof(struct fact, queue_ms) },
+	{ NAME("tc"), A_INT64, offsetof(struct fact, connect_ms) },
+	{ NAME("tr"), A_INT64, offsetof(struct fact, response_ms) },
+	{ NAME("ta"), A_INT64, offsetof(struct fact, total_ms) },
+	{ NAME("out"), A_INT64, offsetof(struct fact, bytes_out) },
+	{ NAME("in"), A_INT64, offsetof(struct fact, bytes_in) },
+	{ NAME("rc"), A_RETRIES, 0 },
+	{ NAME("ptok"), A_COUNT, offsetof(struct fact, prompt_tokens) },
+	{ NAME("gtok"), A_COUNT, offsetof(struct fact, output_tokens) },
+	{ NAME("ctok"), A_COUNT, offsetof(struct fact, cached_tokens) },
+	{ { NULL, 0 }, 0, 0 }
 };
 
 static bool name_is(struct spop_str s, const char *word)
@@ -157,19 +160,36 @@ static void read_arg(void *to, const struct arg *a, const struct spop_data *d)
 	}
 }
 
+/* Return the argument <name> of <table>, or NULL. The search begins at <*next>, because messages
+ * have their arguments in the order of the table. */
+static const struct arg *find_arg(const struct arg *table, size_t *next, struct spop_str name)
+{
+	size_t i = *next;
+
+	do {
+		if (table[i].name.p == NULL) {
+			i = 0;
+			continue;
+		}
+		if (name.n == table[i].name.n && memcmp(name.p, table[i].name.p, name.n) == 0) {
+			*next = i + 1;
+			return &table[i];
+		}
+		i++;
+	} while (i != *next);
+	return NULL;
+}
+
 static void read_args(struct spop_message *m, const struct arg *table, void *to)
 {
+	const struct arg *a;
 	struct spop_str name;
 	struct spop_data d;
+	size_t next = 0;
 
-	while (spop_arg_next(m, &name, &d) > 0) {
-		for (const struct arg *a = table; a->name != NULL; a++) {
-			if (name_is(name, a->name)) {
-				read_arg(to, a, &d);
-				break;
-			}
-		}
-	}
+	while (spop_arg_next(m, &name, &d) > 0)
+		if ((a = find_arg(table, &next, name)) != NULL)
+			read_arg(to, a, &d);
 }
 
 void message_request(struct spop_message *m, struct route_request *q)
