@@ -379,8 +379,13 @@ bench-cells-events: all
 # tests/bench/peers.py
 bench-peers: all tools
 	@python3 tests/bench/peers.py
+# CPU time of HAProxy and agent for each line of the recipe, and added latency; VERSIONS, SIZES, ...:
+# tests/bench/path.py
 bench-path: all tools
 	@python3 tests/bench/path.py
+# instructions and system calls of the agent for a request: tests/bench/path_agent.py
+bench-path-agent: all tools
+	@python3 tests/bench/path_agent.py
 bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
@@ -427,7 +432,7 @@ clean:
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns index index-instructions events sim crowd peers \
-	cells cells-events prefill prompt hostile model attack path share share-sim share-store \
+	cells cells-events prefill prompt hostile model attack path path-agent share share-sim share-store \
 	socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

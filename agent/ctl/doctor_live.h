@@ -67,6 +67,16 @@ int live_check_agents(struct live *l);
 int live_await_end(struct live *l);
 int live_await_counters(struct live *l, const char *reason);
 
+/* Return the address that requests go to, without "http://"; "" if none is known. */
+const char *live_url(const struct live *l);
+
+/* Append the head of the request, up to the length of the body. */
+void live_head(const struct live *l, const char *url, struct buf *to);
+
+/* Count the page faults of HAProxy for requests that never end, and print the verdict. Returns 0,
+ * or -1 if its buffers return to the kernel. */
+int live_check_heap(const struct live *l);
+
 /* Write the request, with a body of random size and text, and set l->n_sent. */
 void live_request(struct live *l, const char *url, struct buf *to);
 

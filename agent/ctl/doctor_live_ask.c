@@ -150,10 +150,35 @@ static const char *begin_body(const char *path, struct buf *to)
 	return apis[i].close;
 }
 
+const char *live_url(const struct live *l)
+{
+	const char *url = l->a->url != NULL ? l->a->url : l->way.client;
+
+	return strncmp(url, "http://", 7) == 0 ? url + 7 : url;
+}
+
+static const char *path_of(const struct live *l)
+{
+	return l->a->path != NULL ? l->a->path : "/v1/chat/completions";
+}
+
+void live_head(const struct live *l, const char *url, struct buf *to)
+{
+	buf_str(to, "POST ");
+	buf_str(to, path_of(l));
+	buf_str(to, " HTTP/1.1\r\nhost: ");
+	buf_str(to, strncmp(url, "unix@", 5) == 0 ? "localhost" : url);
+	buf_str(to, "\r\nconnection: close\r\ncontent-type: application/json\r\n");
+	for (unsigned i = 0; i < l->a->n_headers; i++) {
+		buf_str(to, l->a->headers[i]);
+		buf_str(to, "\r\n");
+	}
+}
+
 /* Write the request; its body has random size and text. */
 void live_request(struct live *l, const char *url, struct buf *to)
 {
-	const char *path = l->a->path != NULL ? l->a->path : "/v1/chat/completions", *end;
+	const char *end;
 	unsigned short random[16] = { 0 };
 	struct buf body = { 0 };
 	char text[64];
@@ -163,22 +188,14 @@ void live_request(struct live *l, const char *url, struct buf *to)
 	buf_str(&body, "{\"model\":\"");
 	buf_str(&body, l->a->model != NULL ? l->a->model : "kvroute-doctor");
 	buf_str(&body, "\",\"max_tokens\":1,");
-	end = begin_body(path, &body);
+	end = begin_body(path_of(l), &body);
 	buf_str(&body, "kvroute doctor");
 	while (body.n < BODY_LEAST + random[0] % BODY_RANGE && !body.failed) {
 		snprintf(text, sizeof(text), " %04x", random[body.n / 5 % 16] ^ (unsigned)body.n);
 		buf_str(&body, text);
 	}
 	buf_str(&body, end);
-	buf_str(to, "POST ");
-	buf_str(to, path);
-	buf_str(to, " HTTP/1.1\r\nhost: ");
-	buf_str(to, strncmp(url, "unix@", 5) == 0 ? "localhost" : url);
-	buf_str(to, "\r\nconnection: close\r\ncontent-type: application/json\r\n");
-	for (unsigned i = 0; i < l->a->n_headers; i++) {
-		buf_str(to, l->a->headers[i]);
-		buf_str(to, "\r\n");
-	}
+	live_head(l, url, to);
 	snprintf(text, sizeof(text), "content-length: %zu\r\n\r\n", body.n);
 	buf_str(to, text);
 	buf_add(to, body.p, body.n);

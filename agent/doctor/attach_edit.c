@@ -41,12 +41,17 @@ static const char session[] = "    http-request set-var-fmt(txn.session) \""
 	HEADER("x-semantic-cluster-id") "\"";
 static const char user[] = "    http-request set-var(txn.session) req.hdr(x-user-id),bytes(0,128)"
 	" if !{ var(txn.session) -m len 1: }";
-#define BODY_NUMBER(path)	"%[res.body,json_query('\\$.usage." path "'),add(0)]"
-static const char ptok[] = "    http-response set-var-fmt(txn.ptok) \"" BODY_NUMBER("prompt_tokens")
-	" " BODY_NUMBER("input_tokens") "+" BODY_NUMBER("cache_read_input_tokens") "+"
-	BODY_NUMBER("cache_creation_input_tokens") "\"" SHORT_JSON;
-static const char gtok[] = "    http-response set-var-fmt(txn.gtok) \""
-	BODY_NUMBER("completion_tokens") " " BODY_NUMBER("output_tokens") "\"" SHORT_JSON;
+#define ANSWERED(name)	"res.body,json_query('$.usage." name "',int),add(0)"
+#define IN_TEXT(name)	"%[res.body,json_query('\\$.usage." name "',int),add(0)]"
+static const char *const counts[] = {
+	"    http-response set-var(txn.ptok) " ANSWERED("prompt_tokens") SHORT_JSON,
+	"    http-response set-var(txn.gtok) " ANSWERED("completion_tokens") SHORT_JSON,
+	"    http-response set-var-fmt(txn.ptok) \"" IN_TEXT("input_tokens") "+"
+	IN_TEXT("cache_read_input_tokens") "+" IN_TEXT("cache_creation_input_tokens") "\"" SHORT_JSON
+	" !{ var(txn.ptok) -m found }",
+	"    http-response set-var(txn.gtok) " ANSWERED("output_tokens") SHORT_JSON
+	" !{ var(txn.gtok) -m found }",
+};
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
@@ -194,8 +199,8 @@ static void write_answers(struct dr_plan *p, const struct dr_section *s)
 	line(p, "    http-response send-spoe-group kvroute first" ROUTED UP);
 	line(p, ".endif");
 	line(p, dr_printf(&p->d->mem, "    http-response wait-for-body time %s" SHORT_JSON, time));
-	line(p, ptok);
-	line(p, gtok);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		line(p, counts[i]);
 }
 
 /* ---- places -------------------------------------------------------------------------------- */

@@ -85,6 +85,8 @@ struct doctor_way {
 	size_t n_pools;
 };
 void doctor_way_of(struct doctor *d, struct doctor_way *w);
+/* Return tune.bufsize, or HAProxy's default. */
+size_t doctor_bufsize(const struct doctor *d);
 bool doctor_is_pool(const struct doctor *d, const char *backend);
 
 /* Return the exit status: 0 clean, 1 faults or warnings, 2 unreadable. */

@@ -10,6 +10,13 @@ bool doctor_is_pool(const struct doctor *d, const char *backend)
 	return false;
 }
 
+size_t doctor_bufsize(const struct doctor *d)
+{
+	const struct dr_line *at;
+
+	return (size_t)dr_bufsize(d, &at);
+}
+
 /* Return the address of a bind line as a client on this host can use it; "": none. */
 static const char *address_of(struct doctor *d, const struct dr_line *bind)
 {

@@ -3,7 +3,7 @@
     plain      leastconn, no filter, no log
     noop       the recipe with an agent that does nothing (tests/tools/noop_spoa), no log feed
     recipe     haproxy-conf/haproxy.cfg and kvroute.spoe as they are
-    best       SPOE over a unix socket; from 3.0 on also tune.memory.hot-size
+    best       SPOE over a unix socket, the ring over TCP
     best-X     best without X
 """
 import os
@@ -59,15 +59,14 @@ def no_nbsrv(text):
 
 
 
-def hot_size(text):
-    return edited(text, "    tune.bufsize 262144\n",
-                  "    tune.bufsize 262144\n    tune.memory.hot-size 33554432\n")
+def no_hot_size(text):
+    return without("tune.memory.hot-size")(text)
 
 
 def plain(text):
     """HAProxy that only balances: no filter, no rule, no log."""
     text = without("(filter spoe|http-re(quest|sponse) |use-server|log |log-format|unique-id|acl "
-                   "|tune.bufsize)")(text)
+                   "|tune.(bufsize|memory))")(text)
     return re.sub(r"(?ms)^\.if version_atleast\(3\.0\)\n\.endif\n", "", text)
 
 
@@ -80,21 +79,20 @@ class Row:
 
 def rows_of(version):
     new = tuple(map(int, version.split("."))) >= (3, 0)
-    good = [hot_size] if new else []
 
     def best(name, *edits, **more):
-        return Row(name, good + list(edits), **{"unix": True, **more})
+        return Row(name, edits, **{"unix": True, **more})
 
     return [
         Row("plain", [plain], agent=None),
         Row("noop", [no_feed], agent="noop"),
-        Row("noop-unix", good + [no_feed], agent="noop", unix=True),
+        Row("noop-unix", [no_feed], agent="noop", unix=True),
         Row("recipe"),
         Row("recipe-without-variables", variables=False),
         Row("recipe-dMglobal", variables=False, flags=["-dMglobal"]),
         best("best"),
         best("best-tcp", unix=False),
-        *([Row("best-hot-size", unix=True)] if new else []),
+        *([best("best-hot-size", no_hot_size)] if new else []),
         best("best-feed", no_feed),
         best("best-load", no_load),
         best("best-sessions", no_sessions),

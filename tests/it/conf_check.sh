@@ -70,7 +70,7 @@ attached() {
 		*'(1)') grep log-format-sd haproxy-conf/recipes/keep-your-log.cfg ;;
 		*'(2)') haproxy-conf/load.sh s1 s2 ;;
 		*'(3)')
-			sed -n '/^    acl json_answer/,/^    http-response set-var-fmt(txn.gtok)/p' \
+			sed -n '/^    acl json_answer/,/^    http-response set-var(txn.gtok) .*output_tokens/p' \
 				haproxy-conf/haproxy.cfg
 			;;
 		*'server s1 ...' | *'server s2 ...') echo "${l%...}127.0.0.1:8001" ;;

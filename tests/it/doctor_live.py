@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
 from doctor_attach import certificate  # noqa: E402
-from fleet import BUILD, TOP, Fleet, edited, wait_for  # noqa: E402
+from fleet import BUILD, MALLOC, TOP, Fleet, edited, wait_for  # noqa: E402
 
 
 CONF = "index: {max_bytes: 8 MiB}"
@@ -34,7 +34,7 @@ def live(f, *more):
 
 def arrives(f, *more):
     status, text = live(f, "--wait", "900", *more)
-    for station in ("HAProxy", "agent", "request", "log", "filter", "server", "feed"):
+    for station in ("HAProxy", "agent", "request", "log", "filter", "server", "feed", "heap"):
         assert re.search("(?m)^ok    %s: " % station, text), "%s\n%s" % (station, text)
     assert "lost" not in text, text
 
@@ -68,6 +68,45 @@ class Closed(Fleet):
 
     def agent_yaml(self):
         return edited(super().agent_yaml(), "metrics: {listen", "metrics: {decisions: none, listen")
+
+
+class Bare(Fleet):
+    """HAProxy without the two variables of haproxy.service.conf, and <flags>."""
+
+    flags = []
+
+    def spawn(self, name, argv, **kw):
+        if name == "haproxy":
+            argv = [argv[0], *self.flags, *argv[1:]]
+            kw["env"] = {k: v for k, v in os.environ.items() if k not in MALLOC}
+        return super().spawn(name, argv, **kw)
+
+
+def case_heap():
+    """Debian's 2.6 without the variables: its buffers return to the kernel. What costs a process
+    that much is counted in faults, which no load of the machine changes."""
+    old = os.path.join(TOP, "build/haproxy/2.6/haproxy")
+    if not os.path.exists(old):
+        print("skipped: no HAProxy 2.6")
+        return
+    for flags, word in (([], "slow"), (["-dMglobal"], "ok  ")):
+        with Bare(engines=2, show=False, threads=1, agent_conf=CONF, haproxy=old) as f:
+            f.end("haproxy", signal.SIGINT)
+            os.unlink(f.stats_path)
+            f.flags = flags
+            f.start_haproxy()
+            status, text = live(f, "--wait", "900")
+            assert re.search("(?m)^%s  heap: process [0-9]+ of HAProxy faults" % word, text), text
+            assert status == 1 or word != "slow", text
+            cases.equal("MALLOC_TRIM_THRESHOLD_=268435456" in text, word == "slow", text)
+            cases.equal("-dMglobal" in text, word == "slow", text)
+
+
+def case_heap_of_small_buffers():
+    """Not examined: HAProxy would send the beginning of a body on."""
+    with Bare(engines=2, show=False, threads=1, agent_conf=CONF, bufsize=65536) as f:
+        status, text = live(f, "--wait", "900")
+        assert "heap" not in text and "ok    feed" in text, text
 
 
 def case_decisions_not_shown():

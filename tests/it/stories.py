@@ -1239,10 +1239,10 @@ def telling_cached_tokens(text):
     """kvroute(8), MESSAGES: how ctok is added."""
     said = '"gtok":"%[var(txn.gtok)]"'
     text = edited(text, said, said + ',"ctok":"%[var(txn.ctok)]"')
-    line = re.search(r"^ *http-response set-var-fmt\(txn.gtok\) \"[^\"]*\"(.*)$", text, re.M)
-    return text.replace(line[0], line[0] + "\n    http-response set-var-fmt(txn.ctok) "
-                        "\"%[res.body,json_query('\\$.usage.prompt_tokens_details.cached_tokens'),"
-                        "add(0)]\"" + line[1], 1)
+    line = re.search(r"^ *http-response set-var\(txn.gtok\) \S+ (if .*)$", text, re.M)
+    return text.replace(line[0], line[0] + "\n    http-response set-var(txn.ctok) "
+                        "res.body,json_query('$.usage.prompt_tokens_details.cached_tokens',int),"
+                        "add(0) " + line[1], 1)
 
 
 @story
