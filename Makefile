@@ -386,6 +386,9 @@ bench-path: all tools
 # instructions and system calls of the agent for a request: tests/bench/path_agent.py
 bench-path-agent: all tools
 	@python3 tests/bench/path_agent.py
+# requests for each second of CPU time with one and two threads, and locks that wait
+bench-path-threads: all tools
+	@python3 tests/bench/path_threads.py -f
 bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
@@ -432,7 +435,7 @@ clean:
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns index index-instructions events sim crowd peers \
-	cells cells-events prefill prompt hostile model attack path path-agent share share-sim share-store \
-	socket overload)
+	cells cells-events prefill prompt hostile model attack path path-agent path-threads share \
+	share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
