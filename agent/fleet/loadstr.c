@@ -15,21 +15,26 @@ static struct span split_at(struct span *s, char stop, bool *found)
 	return head;
 }
 
-/* Read digits; large numbers stop at UINT32_MAX. HAProxy's weight fetch is never signed. */
-static bool read_number(struct span s, uint32_t *v)
+/* Take digits and the comma after them; <more>: there is one. Large numbers stop at UINT32_MAX.
+ * HAProxy's weight fetch is never signed. */
+static bool take_number(struct span *s, uint32_t *v, bool *more)
 {
 	uint64_t n = 0;
+	size_t i = 0;
 
-	if (s.n == 0)
-		return false;
-	for (size_t i = 0; i < s.n; i++) {
-		if (s.p[i] < '0' || s.p[i] > '9')
+	for (; i < s->n && s->p[i] != ','; i++) {
+		if (s->p[i] < '0' || s->p[i] > '9')
 			return false;
-		n = n * 10 + (uint64_t)(s.p[i] - '0');
+		n = n * 10 + (uint64_t)(s->p[i] - '0');
 		if (n > UINT32_MAX)
 			n = UINT32_MAX;
 	}
+	if (i == 0)
+		return false;
 	*v = (uint32_t)n;
+	*more = i < s->n;
+	i += *more;
+	*s = span_of(s->p + i, s->n - i);
 	return true;
 }
 
@@ -68,7 +73,7 @@ static unsigned entry_parse(struct span text, struct load_entry *e)
 		return 0;
 	e->backup = backup_mark(&text);
 	for (; more; n++) {
-		if (n == 4 || !read_number(split_at(&text, ',', &more), &v[n]))
+		if (n == 4 || !take_number(&text, &v[n], &more))
 			return 0;
 	}
 	*e = (struct load_entry){ e->name, e->backup, v[0] != 0, v[1], v[2], v[3] };

@@ -32,10 +32,11 @@ static bool ends_with(struct span path, struct span end)
 /* Cut a query, a fragment and slashes off the end. */
 static struct span path_only(struct span path)
 {
-	size_t n = 0;
+	const char *query = path.n > 0 ? memchr(path.p, '?', path.n) : NULL;
+	size_t n = query != NULL ? (size_t)(query - path.p) : path.n;
+	const char *anchor = n > 0 ? memchr(path.p, '#', n) : NULL;
 
-	while (n < path.n && path.p[n] != '?' && path.p[n] != '#')
-		n++;
+	n = anchor != NULL ? (size_t)(anchor - path.p) : n;
 	while (n > 0 && path.p[n - 1] == '/')
 		n--;
 	path.n = n;

@@ -29,9 +29,14 @@ void heads_defaults(struct heads_opts *o)
 
 /* ---- tables: chains of entries, keys are keyed hashes -------------------------------------- */
 
+static struct entry **table_bucket(const struct table *t, uint64_t key)
+{
+	return &t->bucket[(key ^ key >> 32) & (t->n - 1)];
+}
+
 static struct entry **table_at(const struct table *t, uint64_t key)
 {
-	struct entry **e = &t->bucket[(key ^ key >> 32) & (t->n - 1)];
+	struct entry **e = table_bucket(t, key);
 
 	while (*e != NULL && (*e)->key != key)
 		e = &(*e)->next;
@@ -325,8 +330,10 @@ void heads_add(struct heads *h, uint64_t tenant, uint64_t scope, const struct pr
 		return;
 	w.tenant = hash_mix(h->key, tenant, 0);
 	w.content = content_key(h, owner, p);
-	for (uint64_t n = 1; n <= p->messages.n; n *= 2)
-		w.key[w.n++] = opening_key(h, owner, p, (uint32_t)n);
+	for (uint64_t n = 1; n <= p->messages.n; n *= 2) {
+		w.key[w.n] = opening_key(h, owner, p, (uint32_t)n);
+		__builtin_prefetch(table_bucket(&h->by_opening, w.key[w.n++]));
+	}
 	pthread_mutex_lock(&h->lock);
 	heads_store(h, &w, &x);
 	pthread_mutex_unlock(&h->lock);
