@@ -379,8 +379,8 @@ bench-cells-events: all
 # tests/bench/peers.py
 bench-peers: all tools
 	@python3 tests/bench/peers.py
-# CPU time of HAProxy and agent for each line of the recipe, and added latency; VERSIONS, SIZES, ...:
-# tests/bench/path.py
+# CPU time of HAProxy and agent for each line of the recipe, and added latency; VERSIONS, SIZES,
+# ROUNDS, ...: tests/bench/path.py
 bench-path: all tools
 	@python3 tests/bench/path.py
 # instructions and system calls of the agent for a request: tests/bench/path_agent.py

@@ -35,7 +35,7 @@ static long info_number(const char *info, const char *name)
 	return at != NULL ? strtol(at + strlen(name), NULL, 10) : 0;
 }
 
-/* Read the beginning of /proc/<pid>/<name>, and a NUL. Returns its length, 0 if it cannot be read. */
+/* Read the beginning of /proc/<pid>/<name>, and a NUL. Returns its length; 0 if that fails. */
 static size_t read_proc(long pid, const char *name, char text[PROC_MAX])
 {
 	char path[64];
@@ -121,8 +121,8 @@ static int say_slow(long pid, long faults, const char *version)
 	bool old = strncmp(version, "2.", 2) == 0;
 
 	printf("slow  heap: process %ld of HAProxy faults %ld pages a request, because its buffers return "
-	       "to the kernel: set MALLOC_MMAP_THRESHOLD_=33554432 and MALLOC_TRIM_THRESHOLD_=268435456 in "
-	       "its environment (haproxy.service.conf of haproxy-conf) %sand restart it\n", pid, faults,
+	       "to the kernel: set MALLOC_MMAP_THRESHOLD_=33554432 and MALLOC_TRIM_THRESHOLD_=268435456 "
+	       "in its environment (haproxy.service.conf of haproxy-conf) %sand restart it\n", pid, faults,
 	       old ? "or the option -dMglobal " : "and tune.memory.hot-size 33554432 in global ");
 	return -1;
 }

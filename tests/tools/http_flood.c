@@ -1,5 +1,5 @@
-/* http_flood CONNECTIONS REQUESTS BYTES SEED PORT - chat requests to a port of 127.0.0.1 in a closed
- * loop: each keep-alive connection sends its next request when it has the answer.
+/* http_flood CONNECTIONS REQUESTS BYTES SEED PORT - send chat requests to a port of 127.0.0.1 in a
+ * closed loop: each keep-alive connection sends its next request when it has the answer.
  *
  * Bodies have about BYTES: 64 conversations over 8 system prompts (a quarter of the body) with a
  * history (a half) and a last turn that is new in each request. SEED makes them again. Prints
