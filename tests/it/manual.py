@@ -48,7 +48,7 @@ def same(manual, source, what):
 
 def table(text, name):
     """Words of the rows of a C table <name>."""
-    return re.findall(r'^\t\{ "(\w+)"', re.search(
+    return re.findall(r'^\t\{ (?:NAME\()?"(\w+)"', re.search(
         r"\b%s\[\] = \{(.*?)^\};" % name, text, re.M | re.S)[1], re.M)
 
 
@@ -67,7 +67,7 @@ def arguments():
     facts = items(section("kvroute.8", "Ss", "first"), "Ic") + items(
         section("kvroute.8", "Ss", "done"), "Ic")
     same(facts, table(source, "fact_args"), "arguments of first and done")
-    fields = re.findall(r'^\t\{ "(\w+)", F_', text_of("agent/feed/logline.c"), re.M)
+    fields = re.findall(r'^\t\{ KEY\("(\w+)"\), F_', text_of("agent/feed/logline.c"), re.M)
     done = section("kvroute.8", "Ss", "done")
     words = set(items(done, "Ic")) | set(re.findall(r"^\.Ic (\w+)", done, re.M))
     equal(set(fields) - words - {"token"}, set(), "fields of log lines")
