@@ -95,6 +95,9 @@ struct capacity {
 	uint64_t salt;			/* makes its keys in the table differ from those of other servers */
 	uint32_t run;			/* number of the newest run */
 	uint32_t live[RUNS_MAX];	/* tokens last used in that run */
+	uint32_t open[RUNS_MAX];	/* requests of it that have not ended */
+	uint32_t ended[RUNS_MAX];	/* its place in the order of ends; of equals the newer run is later */
+	uint32_t ends;
 	struct watched_prompt watched;
 	msec last_first;		/* first token of any request */
 	float unseen;			/* share of prompts that was not seen, smoothed */
@@ -112,16 +115,24 @@ struct capacity_pool {
 void capacity_init(struct capacity *c, uint64_t salt);
 
 /* A prompt that was just sent. The index says that <matched> pages of <page_tokens> are cached.
- * Nothing is watched if more than a tenth of what is sent is unseen, because distances are wrong
- * then. */
+ * What follows is evidence, too, if it was used so long ago that it may have been evicted for lack
+ * of <room>: otherwise a size that is too small would never be seen to be. Nothing is watched if
+ * more than a tenth of what is sent is unseen, because distances are wrong then. */
 struct capacity_sent {
 	const struct marks *marks;
+	uint64_t room;		/* tokens that the index keeps for the server; 0: any number */
 	uint64_t uid, tokens, unseen;	/* <unseen> of <tokens>: estimate of the part not seen */
 	uint32_t matched, page_tokens;
 	uint64_t waiting;	/* tokens that wait there to be computed before it */
 };
 void capacity_sent(
     struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now);
+
+/* The request that was sent last is open. Returns the number of its run, for capacity_ended().
+ * An engine keeps what an open request uses, and evicts in the order in which requests ended. */
+uint32_t capacity_opened(struct capacity *c);
+void capacity_ended(struct capacity *c, uint32_t run);
+
 void capacity_output(struct capacity *c, uint64_t tokens);	/* <tokens> were generated there */
 
 /* The first token of <uid> came; any other end of it is capacity_forget(). Returns true if the

@@ -295,6 +295,7 @@ static bool move_entry(struct ledger_entry *e, struct server *to, struct outcome
 
 	if (sl == NULL)
 		return false;
+	run_ended(e);
 	ledger_move(e, to, sl, now);
 	out->moved_to = to->id;
 	return true;

@@ -174,6 +174,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	ledger_weigh(e, job_extra(j));
 	o->estimate_s = (float)j->nominal_s;
 	o->expected_s = (float)j->expected_s;
+	o->run = c->split || s == j->pool_seen->nowhere ? 0 : capacity_opened(&s->capacity);
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;
 	o->best_hit_tokens = j->counted_best;
@@ -261,6 +262,7 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 {
 	const struct capacity_sent sent = {
 		.marks = &j->scratch->marks,
+		.room = server_room(s),
 		.uid = j->rq.uid,
 		.tokens = j->asks.tokens,
 		.unseen = j->rq.unseen_tokens,

@@ -55,6 +55,7 @@ struct open_request {
 	uint64_t session;	/* key of struct session_turn; 0: none */
 	uint32_t answer;	/* tokens; 0: unknown so far */
 	uint32_t hidden;	/* tokens of session_tail.hidden */
+	uint32_t run;		/* of capacity_opened(); 0: none */
 };
 
 /* Return the room of so many tokens in a cache, limited. */
@@ -207,6 +208,14 @@ void settle(struct route *r, struct settling *st, msec now);
  * struct lesson. */
 uint64_t response_key(const struct route *r, uint64_t tenant, uint64_t id);
 
+/* What the request has used counts as used last. */
+static inline void run_ended(struct ledger_entry *e)
+{
+	if (open_of(e)->run != 0)
+		capacity_ended(&e->server->capacity, open_of(e)->run);
+	open_of(e)->run = 0;
+}
+
 /* Close an entry, as ledger_close() does. */
 static inline uint64_t entry_close(
     struct route *r, struct ledger_entry *e, bool confirm, msec now)
@@ -221,6 +230,7 @@ static inline uint64_t entry_close(
 
 		sessions_ended(r->sessions, open_of(e)->session, &end, now);
 	}
+	run_ended(e);
 	return ledger_close(&r->ledger, e, confirm, now);
 }
 
@@ -326,6 +336,7 @@ void room_sweep(struct route *r, msec now);
 void room_reported(struct route *r);
 /* Return the tokens in its cache, and who says so; 0: unknown. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by);
+uint64_t server_room(const struct server *s);
 
 /* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name -- */
 

@@ -304,6 +304,87 @@ static void seldom_ones_count(void **state)
 	fleet_end(&f);
 }
 
+/* Send <prompt>, and return how far back it was used. */
+static double sent_again(struct fleet_of *f, unsigned prompt, uint32_t matched, uint64_t room)
+{
+	page_key pages[PROMPT];
+	struct marks m;
+	const struct capacity_sent sent = {
+		.marks = &m, .room = room, .uid = ++f->uid, .tokens = PROMPT * PAGE, .matched = matched,
+		.page_tokens = PAGE,
+	};
+
+	for (uint32_t i = 0; i < PROMPT; i++)
+		pages[i] = (page_key)prompt << 32 | i;
+	marks_of(&m, 1, pages, PROMPT, NULL);
+	f->c[0].watched = (struct watched_prompt){ 0 };
+	capacity_sent(&f->c[0], f->table, &sent, f->now += 1000);
+	return f->c[0].watched.n_steps > 0 ? (double)f->c[0].watched.step[0].distance : -1;
+}
+
+/* The first prompt is open until the end; those sent after it are evicted before it. */
+static void what_ends_last_is_used_last(void **state)
+{
+	struct fleet_of f;
+	uint32_t run;
+
+	for (unsigned keep = 0; keep < 2; keep++) {
+		fleet_start(&f, 0);
+		sent_again(&f, 0, 0, 0);
+		run = capacity_opened(&f.c[0]);
+		if (!keep)
+			capacity_ended(&f.c[0], run);
+		for (unsigned i = 1; i <= 20; i++) {
+			sent_again(&f, i, 0, 0);
+			capacity_ended(&f.c[0], capacity_opened(&f.c[0]));
+		}
+		if (keep)
+			capacity_ended(&f.c[0], run);
+		if (keep)
+			assert_true(sent_again(&f, 0, PROMPT, 0) < 4 * PROMPT * PAGE);
+		else
+			assert_true(sent_again(&f, 0, PROMPT, 0) > 16 * PROMPT * PAGE);
+		fleet_end(&f);
+	}
+}
+
+/* A prompt that the index has evicted, too early or not, tells that; one that it does not match for
+ * another reason tells nothing. */
+static void what_the_index_evicted_is_evidence(void **state)
+{
+	struct fleet_of f;
+
+	fleet_start(&f, 0);
+	for (unsigned i = 0; i <= 20; i++)
+		sent_again(&f, i, 0, 0);
+	assert_true(sent_again(&f, 1, 0, 10 * PROMPT * PAGE) > 16 * PROMPT * PAGE);
+	assert_true(sent_again(&f, 2, 0, 80 * PROMPT * PAGE) < 0);
+	assert_true(sent_again(&f, 3, 0, 0) < 0);
+	fleet_end(&f);
+}
+
+/* A server that was not asked has the size of the others, and another if its own first tokens say
+ * so. */
+static void equal_servers_are_one(void **state)
+{
+	struct fleet_of f;
+	double all;
+
+	fleet_start(&f, .2);
+	for (unsigned k = 0; k < SERVERS; k++)
+		f.lru[k].size = 900e3;
+	run(&f, 3000, 2e6);
+	all = (double)capacity_estimate(&f.c[1], &f.pool, 0);
+	capacity_init(&f.c[0], 1);
+	assert_true(fabs((double)capacity_estimate(&f.c[0], &f.pool, 0) / all - 1) < .01);
+	for (unsigned k = 2; k < SERVERS; k++)
+		assert_true(fabs((double)capacity_estimate(&f.c[k], &f.pool, 0) / all - 1) < .01);
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		f.c[0].own.against[i] = fabsf((float)i - 24) * 2;
+	assert_true(capacity_estimate(&f.c[0], &f.pool, 0) < all / 2);
+	fleet_end(&f);
+}
+
 /* A third of each other prompt is not seen: distances would be too short. */
 static void cut_prompts_hide_distances(void **state)
 {
@@ -390,6 +471,9 @@ int main(void)
 		cmocka_unit_test(unseen_sizes_stay_unknown),
 		cmocka_unit_test(turns_count_once),
 		cmocka_unit_test(seldom_ones_count),
+		cmocka_unit_test(what_ends_last_is_used_last),
+		cmocka_unit_test(what_the_index_evicted_is_evidence),
+		cmocka_unit_test(equal_servers_are_one),
 		cmocka_unit_test(cut_prompts_hide_distances),
 		cmocka_unit_test(only_clear_ones_count),
 		cmocka_unit_test(marks_are_where_prompts_agree),
