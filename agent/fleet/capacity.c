@@ -117,13 +117,13 @@ static bool is_known(const struct capacity *c, uint32_t run)
 	return ((c->run - run) & RUN_BITS) < RUNS_MAX;
 }
 
-/* Return where <run> is in the order of ends; what is open is last. */
+/* Return where <run> is in the order of ends; what is open is last. Of runs that nothing ended in,
+ * the newer is later. */
 static uint64_t place_of(const struct capacity *c, uint32_t run)
 {
-	uint32_t i = run % RUNS_MAX;
+	uint32_t i = run % RUNS_MAX, ago = c->open[i] > 0 ? 0 : c->ends - c->ended[i] + 1;
 
-	return (uint64_t)(c->open[i] > 0 ? UINT32_MAX : c->ended[i]) << 32 |
-	    (RUNS_MAX - ((c->run - run) & RUN_BITS));
+	return (uint64_t)(UINT32_MAX - ago) << 32 | (RUNS_MAX - ((c->run - run) & RUN_BITS));
 }
 
 /* Sum the tokens of later runs, and half of those in the same run. */

@@ -7,8 +7,9 @@
  * distance (in the literature: LRU stack distance) is below its size. So each first token is
  * evidence for the sizes under which it should have come then, and against the others.
  *
- * A server's tokens are counted in runs, by the time of their last use. A prompt's tokens move to
- * the newest run, from the run where they were:
+ * A server's tokens are counted in runs. A prompt's tokens move to the newest run, from the run
+ * where they were. An engine evicts nothing that an open request uses, and then in the order of
+ * ends, so runs are in the order of their last ends:
  *
  *      oldest run  [ 9k ][ 16k ][ 3k ][ 17k ][ 8k ]  newest    distance of the 9k: all to its right
  *
@@ -96,8 +97,8 @@ struct capacity {
 	uint32_t run;			/* number of the newest run */
 	uint32_t live[RUNS_MAX];	/* tokens last used in that run */
 	uint32_t open[RUNS_MAX];	/* requests of it that have not ended */
-	uint32_t ended[RUNS_MAX];	/* its place in the order of ends; of equals the newer run is later */
-	uint32_t ends;
+	uint32_t ended[RUNS_MAX];	/* <ends> at its last end, or when it began */
+	uint32_t ends;			/* of requests, ever; may wrap */
 	struct watched_prompt watched;
 	msec last_first;		/* first token of any request */
 	float unseen;			/* share of prompts that was not seen, smoothed */
@@ -128,8 +129,8 @@ struct capacity_sent {
 void capacity_sent(
     struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now);
 
-/* The request that was sent last is open. Returns the number of its run, for capacity_ended().
- * An engine keeps what an open request uses, and evicts in the order in which requests ended. */
+/* The request that was sent last is open. Returns the number of its run, for capacity_ended(). One
+ * that is never said to be open counts as ended when it was sent. */
 uint32_t capacity_opened(struct capacity *c);
 void capacity_ended(struct capacity *c, uint32_t run);
 

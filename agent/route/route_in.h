@@ -336,6 +336,7 @@ void room_sweep(struct route *r, msec now);
 void room_reported(struct route *r);
 /* Return the tokens in its cache, and who says so; 0: unknown. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by);
+/* Return the tokens that the index keeps for it; 0: any number. */
 uint64_t server_room(const struct server *s);
 
 /* ---- adapter.c: LoRA adapters that engines' metrics name, of models that the options name -- */

@@ -2,8 +2,9 @@
 """agentic.py - sessions of coding agents (kvroutectl sim --workload agentic) under each rule of the
 agent, and under cost with bodies cut to HAProxy's buffers. All is simulated, so no figure depends
 on the machine. A cell is a number of requests, and how many times as fast sessions begin: with
-"5000:1" the caches hold all sessions, with "8000:4" some are full, with "10000:4" all. Prints a
-line a rule, the mean of SEEDS seeds:
+"5000:1" the caches hold all sessions, with "8000:4" some are full, with "10000:4" all. A third part
+is the speed of the first two engines: with "8000:4:0.5" they take twice as long as the others.
+Prints a line a rule, the mean of SEEDS seeds:
 
     bench agentic cell=8000:4 rule=cost engines=8 seeds=5 ttft_mean=.. ttft_p99=.. hit=..
     bench agentic_lead cell=8000:4 over=cache_aware ttft=0.35 hit=0.041 ahead=yes
@@ -30,7 +31,7 @@ from sim_rules import rules
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
 ENGINES = os.environ.get("ENGINES", "8")
-CELLS = os.environ.get("CELLS", "5000:1 8000:4 10000:4").split()
+CELLS = os.environ.get("CELLS", "5000:1 8000:4 10000:4 8000:4:0.5").split()
 BUFFER_CELL = os.environ.get("BUFFER_CELL", "2000:1")
 BUFFER_ENGINES = os.environ.get("BUFFER_ENGINES", "4")
 SEEDS = os.environ.get("SEEDS", "5")
@@ -42,10 +43,11 @@ LEAD_TTFT, LEAD_HIT = 0.10, 0.03
 
 
 def run(of, cell, *options, engines=ENGINES):
-    requests, speed = cell.split(":")
+    requests, speed, *slow = cell.split(":")
+    slow = [x for i in range(2) for f in slow for x in ("--slow", "%d:%s" % (i, f))]
     out = subprocess.run([CTL, "sim", "--workload", "agentic", "--engines", engines, "--limit",
                           requests, "--seeds", SEEDS, "--profile", PROFILE, "--speed", speed,
-                          "--json", *options] + [x for r in of for x in ("--preset", r)],
+                          "--json", *slow, *options] + [x for r in of for x in ("--preset", r)],
                          stdout=subprocess.PIPE, text=True, check=True).stdout
     return {r["policy"]: r for r in map(json.loads, out.splitlines())}
 
