@@ -350,7 +350,7 @@ static double pace_at(const struct capacity *c, const struct capacity_pool *p, d
 #define USUAL_OCTAVES	1.0	/* standard deviation of that guess */
 #define SURE_OCTAVES	0.3	/* standard deviation of an estimate that is used */
 #define LARGE_OCTAVES	1.25	/* above the guess; there an unsure one is used, too, */
-#define UNSURE_LESS	1.3	/* divided by this */
+#define UNSURE_LESS	1.15	/* divided by this */
 /* Standard deviation of an estimate from a snapshot. The engine may have restarted with another
  * size; then a few first tokens that contradict the old one are enough. */
 #define RECALLED_OCTAVES	0.25
@@ -490,9 +490,10 @@ static bool agrees(
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
  * was evicted, all large sizes explain the same; then they are far apart, and the result is 0
  * unless even the small ones of them are far above the guess. Simulated with sessions of agents
- * (make bench-agentic, engines of 2 M tokens; cells 5000:1 and 8000:4, 3 seeds): mean time to first
- * token 1.06 and 4.6 s with 0 until something is evicted, 0.89 and 1.84 s with UNSURE_LESS 1.125,
- * 0.89 and 1.40 with 1.3, 0.95 and 1.29 with 1.5; 0.89 and 1.22 if the sizes are known. */
+ * (make bench-agentic, engines of 2 M tokens; cells 5000:1 and 8000:4, 3 seeds, each server
+ * inferred alone): mean time to first token 1.06 and 4.6 s with 0 until something is evicted, 0.89
+ * and 1.84 s with UNSURE_LESS 1, 0.89 and 1.40 with 1.15, 0.95 and 1.29 with 1.3; 0.89 and 1.22 if
+ * the sizes are known. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	const struct prior prior = prior_of(c, guess);
