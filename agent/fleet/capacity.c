@@ -221,8 +221,8 @@ static bool worth_watching(
 	    deepest(w) > deepest(&c->watched);
 }
 
-/* Tell if a step of <s>, used so <far> ago, is evidence: it is matched, or can have been evicted for
- * lack of room. Nearer, something else must have happened to it: its request failed, or the engine
+/* Tell if a step of <s>, used so <far> ago, is evidence: it is matched, or can have been evicted
+ * for lack of room. Nearer, something else must have happened to it: its request failed, or the engine
  * was cleared. */
 static bool is_evidence(const struct capacity_sent *s, uint32_t depth, uint32_t far)
 {
@@ -462,8 +462,8 @@ static double unlikely(const struct prior *p, unsigned i)
 
 /* Tell if the size that explains the first tokens of all servers best also explains those of this
  * one, but for one or two first tokens. Servers of a pool mostly are equal, and of one with a large
- * cache few first tokens tell the size. In the cell 10000:4 of make bench-agentic, 3 seeds, the mean
- * time to first token is 3.9 s with it and 4.7 without. */
+ * cache few first tokens tell the size. In the cell 10000:4 of make bench-agentic, 3 seeds, the
+ * mean time to first token is 3.9 s with it and 4.7 without. */
 #define AGREES	1.5f
 
 static bool agrees(

@@ -123,7 +123,8 @@ static void note_prompt(struct route *r, struct server *s, const struct share_pl
 	uint64_t tokens = at_most(p->prompt_tokens, TOKENS_MOST), fresh = at_most(p->work_tokens, tokens);
 	uint32_t page_tokens = w->space.page_room / ROOM_OF_TOKEN;
 	const struct capacity_sent sent = {
-		.marks = m, .room = server_room(s), .uid = p->uid, .tokens = tokens, .unseen = p->uncertain ? tokens : 0,
+		.marks = m, .room = server_room(s), .uid = p->uid, .tokens = tokens,
+		.unseen = p->uncertain ? tokens : 0,
 		.matched = page_tokens > 0 ? (uint32_t)at_most((tokens - fresh) / page_tokens, w->n) : 0,
 		.page_tokens = page_tokens, .waiting = s->unanswered_tokens,
 	};
