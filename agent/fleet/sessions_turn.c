@@ -52,6 +52,14 @@ static bool is_shorter(const struct session_tail *l, const struct session_turn *
 	return u->tokens + u->tokens / 16 + 256 < l->tokens;
 }
 
+/* Tell if <u> may be the turn after <l>, edited in the part that is not seen: clients shorten what
+ * tools said, or remove reasoning. A summary leaves less. */
+static bool is_edited(const struct session_tail *l, const struct session_turn *u)
+{
+	return u->cut && l->cut && is_shorter(l, u) && u->tokens / 3 * 4 >= l->tokens &&
+	    compare(l, u, &(uint32_t){ 0 }) == AGREES;
+}
+
 /* Tell if <u> may be the turn after <l>. If both are cut, the visible part is not enough. */
 static bool continues(const struct session_tail *l, const struct session_turn *u)
 {
@@ -80,6 +88,8 @@ static uint32_t held_of(const struct session_tail *l, const struct session_turn 
 {
 	uint64_t with_answer = (uint64_t)l->tokens + l->answer;
 
+	if (is_edited(l, u))	/* what follows the place of the edit is as long as what was removed */
+		return (uint32_t)(2 * u->tokens - l->tokens);
 	if (compare(l, u, &(uint32_t){ 0 }) != AGREES || !u->cut || is_shorter(l, u))
 		return 0;
 	if (with_answer <= u->tokens)
@@ -148,13 +158,21 @@ void sessions_look(const struct sessions *t, const struct session_turn *u, struc
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
+/* A cut turn may be shorter because it was edited, which proves nothing, or summarized. */
 static void learn_trust(struct sessions *t, struct session *s, const struct session_turn *u)
 {
+	const struct session_tail *l = &s->tail[0];
+
 	if (s->n_open == 0 && continues_any(s->tail, TRUST_TAILS, u)) {
 		s->trust = (uint8_t)(s->trust + (255 - s->trust) / 16);
 		return;
 	}
-	s->trust /= 2;
+	if (s->n_open == 0 && is_edited(l, u))
+		return;
+	if (s->n_open == 0 && u->cut && l->cut && compare(l, u, &(uint32_t){ 0 }) == AGREES)
+		s->trust -= s->trust / 4;
+	else
+		s->trust /= 2;
 	t->st.mistrusted++;
 }
 
@@ -223,7 +241,7 @@ static bool is_summarized(const struct session_tail *last, const struct session_
 static bool is_over(const struct session_tail *l, const struct session_tail *last,
     const struct session_turn *u, server_id to)
 {
-	return l->server == SERVER_NONE || (l->server == to && continues(l, u)) ||
+	return l->server == SERVER_NONE || (l->server == to && (continues(l, u) || is_edited(l, u))) ||
 	    is_summarized(last, l, u);
 }
 

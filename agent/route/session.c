@@ -25,6 +25,17 @@ static uint64_t name_of(const struct route *r, struct job *j)
 	return h;
 }
 
+/* Return a hash of all whole groups of visible pages: the name of a cut prompt that has none. */
+static uint64_t name_by_opening(const struct route *r, const struct job *j)
+{
+	const struct marks *m = &j->scratch->marks;
+	uint64_t h = m->key[m->n - 1];
+
+	for (uint32_t i = m->depth[m->n - 1]; i + CHAIN_GROUP <= j->rq.n_pages; i += CHAIN_GROUP)
+		h = chain_group(h, &j->scratch->rq.pages.p[i]);
+	return hash_mix(&r->key, 23, h);
+}
+
 /* ---- responses that engines store ----------------------------------------------------------- */
 
 static uint64_t tenant_of(const struct route *r, const struct job *j)
@@ -66,11 +77,16 @@ void job_session(const struct route *r, struct job *j)
 	const struct marks *m = &j->scratch->marks;
 	uint64_t name = r->sessions != NULL && m->n > 0 ? name_of(r, j) : 0;
 	bool part = j->rq.part || j->rq.news.bounded;
+	uint64_t kind = j->asks.model;
 
+	if (r->sessions != NULL && m->n > 0 && name == 0 && j->rq.unseen_tokens > 0 && !part) {
+		name = name_by_opening(r, j);
+		kind = hash_mix(&r->key, 24, kind);
+	}
 	if (name == 0)
 		return;
 	j->turn = (struct session_turn){
-		.tenant = tenant_of(r, j), .kind = j->asks.model,
+		.tenant = tenant_of(r, j), .kind = kind,
 		.tokens = j->rq.tokens + j->rq.unseen_tokens,
 		.cut = j->rq.cut || part || j->rq.unseen_tokens > 0,
 		.rough = part || (j->rq.cut && j->rq.unseen_tokens == 0),
@@ -92,6 +108,18 @@ void job_session_look(const struct route *r, struct job *j)
 	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
+/* Tell if what <s> had at <at> was evicted since, as far as its size is known. Of cut bodies no size
+ * is inferred. A guess counts for nothing then: a turn that stays for nothing costs no more than
+ * one that leaves, and one that leaves for nothing costs its whole prompt. */
+static bool is_gone(const struct route *r, const struct server *s, const struct session_tail *l)
+{
+	enum capacity_source by;
+
+	server_capacity(s, &by);
+	return l->at <= s->cleared ||
+	    (by > CAPACITY_GUESS && index_output_gone(r->index, s->id, l->at));
+}
+
 /* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
  * it was evicted since. */
 static unsigned held_tail(const struct route *r, const struct job *j, const struct server *s)
@@ -101,8 +129,7 @@ static unsigned held_tail(const struct route *r, const struct job *j, const stru
 	uint64_t most = j->rq.tokens;
 
 	for (unsigned k = 0; v->trusted && k < SESSION_TAILS; k++) {
-		if (v->tail[k].server == s->id && v->tail[k].at > s->cleared && v->held[k] > most &&
-		    !index_output_gone(r->index, s->id, v->tail[k].at)) {
+		if (v->tail[k].server == s->id && v->held[k] > most && !is_gone(r, s, &v->tail[k])) {
 			best = k;
 			most = v->held[k];
 		}
@@ -150,6 +177,8 @@ uint32_t job_let_go_depth(
 {
 	unsigned k = let_go_tail(r, j, s, depth);
 
+	if (held_tail(r, j, s) < SESSION_TAILS)		/* more than all that is seen */
+		return j->rq.n_pages;
 	return k < SESSION_TAILS ? j->view.proven[k] : depth;
 }
 
