@@ -158,21 +158,16 @@ void sessions_look(const struct sessions *t, const struct session_turn *u, struc
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/* A cut turn may be shorter because it was edited, which proves nothing, or summarized. */
+/* An edited turn proves nothing. */
 static void learn_trust(struct sessions *t, struct session *s, const struct session_turn *u)
 {
-	const struct session_tail *l = &s->tail[0];
-
 	if (s->n_open == 0 && continues_any(s->tail, TRUST_TAILS, u)) {
 		s->trust = (uint8_t)(s->trust + (255 - s->trust) / 16);
 		return;
 	}
-	if (s->n_open == 0 && is_edited(l, u))
+	if (s->n_open == 0 && is_edited(&s->tail[0], u))
 		return;
-	if (s->n_open == 0 && u->cut && l->cut && compare(l, u, &(uint32_t){ 0 }) == AGREES)
-		s->trust -= s->trust / 4;
-	else
-		s->trust /= 2;
+	s->trust /= 2;
 	t->st.mistrusted++;
 }
 

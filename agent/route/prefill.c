@@ -196,7 +196,7 @@ bool prefill_enter(struct route *r, struct job *j, const struct candidate *c)
 	struct slot *sl = server_slot(s, PROCESS_OF_PREFILLS, j->rq.now);
 	struct work work = {
 		.s = pf->nominal_s * pf->slowness, .nominal_s = pf->nominal_s,
-		.unseen_s = pf->unseen_s * pf->slowness, .uncertain = request_uncertain(&j->rq),
+		.unseen_s = pf->unseen_s * pf->slowness, .uncertain = job_uncertain(j),
 		.tokens = fresh_tokens(job_sure_tokens(j), pf->cached),
 	};
 	struct ledger_entry *e;

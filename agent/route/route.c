@@ -131,7 +131,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	double slowness = server_slowness(s, j->pool_seen->step, j->rq.now);
 	struct work work = {
 		.s = nominal_s * slowness, .nominal_s = nominal_s,
-		.unseen_s = (nominal_s - seen_s) * slowness, .uncertain = request_uncertain(&j->rq),
+		.unseen_s = (nominal_s - seen_s) * slowness, .uncertain = job_uncertain(j),
 		.tokens = tokens > cached ? tokens - cached : 0,
 	};
 	struct ledger_entry *e;
@@ -387,7 +387,7 @@ static void note_regret(struct job *j)
 		.from = c,
 		.n = j->n_candidates,
 		.chosen = c[j->choice.first].id,
-		.untimed = request_uncertain(&j->rq),
+		.untimed = job_uncertain(j),
 	};
 
 	j->regret_s = cost > least ? cost - least : 0;

@@ -86,7 +86,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		.pages = pages + anchor.depth,
 		.n = (uint32_t)at_most(n - anchor.depth, SHARE_PAGES_MAX),
 		.priority = (uint8_t)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN),
-		.uncertain = request_uncertain(&j->rq),
+		.uncertain = job_uncertain(j),
 		.nominal_s = j->sent.nominal_s,
 		.unseen_s = j->sent.unseen_s,
 		.work_tokens = j->sent.work_tokens,

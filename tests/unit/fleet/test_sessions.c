@@ -167,6 +167,26 @@ static void one_shorter_turn_is_no_summary(void **state)
 	sessions_free(t);
 }
 
+/* Clients shorten what tools said: most of the prompt is still there, up to that place. */
+static void an_edited_turn_holds_most(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_view v;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		serve(t, turn(7, 80000 + 1000 * i), 3);
+	for (unsigned i = 0; i < 4; i++) {		/* each of them leaves the trust as it was */
+		v = look(t, turn(7, 83000 - 8000 * (i + 1)));
+		assert_true(v.trusted);
+		assert_int_equal(v.held[0], 83000 - 8000 * (i + 2));
+		serve(t, turn(7, 83000 - 8000 * (i + 1)), 3);
+	}
+	assert_int_equal(look(t, turn(7, 60000)).tail[1].server, SERVER_NONE);
+	assert_int_equal(look(t, turn(7, 30000)).held[0], 0);		/* a summary */
+	sessions_free(t);
+}
+
 /* The length of a prompt that was cut in an image is not known. */
 static void a_rough_estimate_is_no_summary(void **state)
 {
@@ -532,6 +552,7 @@ int main(void)
 		cmocka_unit_test(a_late_one_keeps_its_place),
 		cmocka_unit_test(a_summary_ends_what_was_before),
 		cmocka_unit_test(one_shorter_turn_is_no_summary),
+		cmocka_unit_test(an_edited_turn_holds_most),
 		cmocka_unit_test(a_rough_estimate_is_no_summary),
 		cmocka_unit_test(one_key_for_everything_is_not_trusted),
 		cmocka_unit_test(requests_at_the_same_time_are_not_trusted),
