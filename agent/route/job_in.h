@@ -52,6 +52,7 @@ struct job {
 	bool has_own;			/* scratch->own is what its rule's memory knows */
 	/* what an earlier slice has entered */
 	server_id previous;		/* its answer, or SERVER_NONE */
+	uint64_t previous_turn;		/* session that it was a turn of; 0: none */
 	uint64_t counted, counted_hit, counted_best;	/* tokens in counters */
 	/* who could get it */
 	struct pool *pool_seen;		/* NULL: too many pools. Its content under the route's lock only */

@@ -62,6 +62,7 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 		return 0;
 	if (open_of(e)->owner == NULL) {
 		j->previous = e->server->id;
+		j->previous_turn = open_of(e)->session;
 		j->counted = open_of(e)->tokens;
 		j->counted_hit = open_of(e)->hit_tokens;
 		j->counted_best = open_of(e)->best_hit_tokens;
@@ -156,7 +157,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	}
 	if (j->turn.key != 0) {
 		o->session = j->turn.key;
-		sessions_sent(r->sessions, &j->turn, s->id, j->previous != SERVER_NONE,
+		sessions_sent(r->sessions, &j->turn, s->id, j->previous_turn == j->turn.key,
 		    work.s < 1000 ? (uint32_t)(work.s * 1e6) : 1000000000, j->rq.now);
 	}
 	o->lesson.end = j->end;

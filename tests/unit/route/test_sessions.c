@@ -448,6 +448,46 @@ static void a_cut_session_that_must_move_goes_to_the_best_holder(void **state)
 	world_end(&w);
 }
 
+/* Without a name the visible part is one, if it is of this conversation alone. */
+static void the_visible_part_names_a_session(void **state)
+{
+	char uid[8], at[16];
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN(IDLE4);
+	for (unsigned i = 0; i < 5; i++) {
+		snprintf(uid, sizeof(uid), "t%u", i);
+		turn(&w, uid, "", 200000 + 4000 * i);
+		if (i > 0) {
+			assert_span(w.a.server, at);
+			assert_true(w.a.hit_tokens > w.a.tokens / 20 * 19);
+		}
+		snprintf(at, sizeof(at), SPAN_FMT, SPAN_ARG(w.a.server));
+		done(&w, uid);
+		w.now += 1000;
+	}
+	world_end(&w);
+}
+
+/* Requests at the same time with one visible part are no session: half of the rest counts. */
+static void a_common_visible_part_is_no_session(void **state)
+{
+	struct world w;
+	char uid[8];
+
+	(void)state;
+	open_world(&w);
+	for (unsigned i = 0; i < 4; i++) {
+		snprintf(uid, sizeof(uid), "t%u", i);
+		turn(&w, uid, "", 200000);
+	}
+	turn(&w, "last", "", 200000);
+	assert_true(w.a.hit_tokens > w.a.tokens / 3 && w.a.hit_tokens < w.a.tokens / 3 * 2);
+	world_end(&w);
+}
+
 /* ---- names in the body ---------------------------------------------------------------------- */
 
 /* Turns of two bodies that name their session with <a> and <b>. Returns how many sessions these
@@ -503,6 +543,8 @@ int main(void)
 		cmocka_unit_test(a_subagent_has_not_its_parents_tail),
 		cmocka_unit_test(a_session_that_must_move_goes_to_the_best_holder),
 		cmocka_unit_test(a_cut_session_that_must_move_goes_to_the_best_holder),
+		cmocka_unit_test(the_visible_part_names_a_session),
+		cmocka_unit_test(a_common_visible_part_is_no_session),
 		cmocka_unit_test(bodies_name_their_sessions),
 	};
 
