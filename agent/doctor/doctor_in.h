@@ -229,6 +229,8 @@ void dr_servers_of(struct doctor *d, const struct dr_section *s, dr_servers *to)
 bool dr_server_has(const struct doctor *d, const struct dr_section *s, const struct dr_line *server,
 		   const char *word);
 int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at);
+/* Return the size of large buffers; 0: there are none. */
+int64_t dr_bufsize_large(const struct doctor *d);
 
 /* Return the port after the last ':' of an address; 0: none. */
 unsigned dr_port(const char *address);

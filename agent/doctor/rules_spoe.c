@@ -93,6 +93,7 @@ void dr_check_spoe(struct doctor *d, const struct dr_attached *a)
 /* ---- body ---------------------------------------------------------------------------------- */
 
 #define BOUND_MOST	((int64_t)1 << 40)
+#define ROOM_LEAST	65536	/* for bodies */
 
 /* Return N of "req.body,bytes(0,N)"; -1: no bound. */
 static int64_t bound_of(const char *arg)
@@ -113,6 +114,49 @@ static bool has_wait(const struct doctor *d, const struct dr_section *s)
 		waits = waits || dr_is(rules.p[i].w[1], "wait-for-body");
 	vec_free(&rules);
 	return waits;
+}
+
+/* Tell if a body that needs one gets a large buffer: a rule that leads to <a> asks for it. */
+static bool takes_large(const struct doctor *d, const struct dr_attached *a)
+{
+	const struct dr_section *b = &d->sections.p[a->section];
+	bool takes = false;
+
+	for (size_t i = 0; i < d->sections.n; i++) {
+		const struct dr_section *s = &d->sections.p[i];
+		dr_lines rules = { 0 };
+
+		if (s != b && !dr_leads(d, s, b))
+			continue;
+		dr_collect(d, s, "http-request", &rules);
+		for (size_t k = 0; k < rules.n; k++)
+			takes = takes || (dr_is(rules.p[k].w[1], "wait-for-body") &&
+			    dr_word(&rules.p[k], "use-large-buffer", 2) > 0);
+		vec_free(&rules);
+	}
+	return takes;
+}
+
+/* Check the room for bodies. A message is never larger than tune.bufsize, so only slices show more
+ * of what a large buffer holds. */
+static void check_room(
+    struct doctor *d, const struct dr_attached *a, int64_t size, const struct dr_line *at)
+{
+	int64_t large = dr_bufsize_large(d);
+	bool takes = large > size && takes_large(d, a);
+
+	if (size >= ROOM_LEAST)
+		return;
+	if (dr_spoe_message(&a->spoe, "route-1") == NULL)
+		dr_say(d, DR_BODY_BUFFER, at, "", takes ? "take recipes/sliced.cfg: a message is never larger "
+		    "than tune.bufsize, so only slices show what a large buffer holds"
+		    : "write tune.bufsize 262144 in global");
+	else if (large == 0)
+		dr_say(d, DR_BODY_BUFFER, at, "", "write the buffers of recipes/sliced.cfg in global: slices "
+		    "show no more than one buffer holds");
+	else if (!takes || large < ROOM_LEAST)
+		dr_say(d, DR_BODY_BUFFER, at, "", "write tune.bufsize.large 131072 in global, and "
+		    "use-large-buffer after wait-for-body");
 }
 
 static void check_wait(struct doctor *d, const struct dr_attached *a)
@@ -155,8 +199,7 @@ void dr_check_body(struct doctor *d, const struct dr_attached *a)
 		    262144));
 	else if (bound < most / 2 && dr_spoe_message(&a->spoe, "route-1") == NULL)
 		dr_say(d, DR_BODY_BOUND, at, "", "write body=req.body,bytes(0,%lld)", (long long)most);
-	if (size < 65536 && dr_spoe_message(&a->spoe, "route-1") == NULL)
-		dr_say(d, DR_BODY_BUFFER, size_at, "", "write tune.bufsize 262144 in global");
+	check_room(d, a, size, size_at);
 	if (size - 4 > (int64_t)d->o.agent.max_frame_size)
 		dr_say(d, DR_FRAME_SIZE, size_at, "", "set spop.max_frame_size of the agent to %lld, or lower "
 		    "tune.bufsize", (long long)size);

@@ -7,6 +7,7 @@
 #define TEMPLATE_MOST	4096
 #define SERVERS_READ	1024u	/* of a backend; the agent keeps no more */
 #define BUFSIZE		16384	/* of HAProxy without tune.bufsize */
+#define LARGE_SINCE	DOCTOR_VERSION(3, 4, 0)
 
 /* Parse digits at <*s>. Returns -1 if there are none or too many. */
 static int64_t digits(const char **s)
@@ -57,9 +58,11 @@ static int64_t bufsize_of(const struct doctor *d, const char *s)
 	return d->o.version < DOCTOR_VERSION(3, 2, 0) ? digits(&s) : dr_size(s);
 }
 
-int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
+/* Return the last value of <keyword> in "global", or <size>, which is HAProxy's own. */
+static int64_t global_size(
+    const struct doctor *d, const char *keyword, int64_t size, const struct dr_line **at)
 {
-	int64_t size = BUFSIZE, v;
+	int64_t v;
 
 	*at = NULL;
 	for (size_t i = 0; i < d->sections.n; i++) {
@@ -70,7 +73,7 @@ int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
 		if (*at == NULL)
 			*at = &s->at;
 		for (size_t k = 0; k < s->lines.n; k++) {
-			if (dr_is(s->lines.p[k].w[0], "tune.bufsize") &&
+			if (dr_is(s->lines.p[k].w[0], keyword) &&
 			    (v = bufsize_of(d, s->lines.p[k].w[1])) > 0) {
 				*at = &s->lines.p[k];
 				size = v;
@@ -78,6 +81,18 @@ int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
 		}
 	}
 	return size;
+}
+
+int64_t dr_bufsize(const struct doctor *d, const struct dr_line **at)
+{
+	return global_size(d, "tune.bufsize", BUFSIZE, at);
+}
+
+int64_t dr_bufsize_large(const struct doctor *d)
+{
+	const struct dr_line *at;
+
+	return d->o.version < LARGE_SINCE ? 0 : global_size(d, "tune.bufsize.large", 0, &at);
 }
 
 /* ---- addresses ----------------------------------------------------------------------------- */

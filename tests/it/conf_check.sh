@@ -53,6 +53,9 @@ for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
 	done
 	[ -x "$bin" ] || echo "skipped: HAProxy ${v%%:*} is not available here"
 done
+# No Debian has these yet. A binary that is put there is used.
+ls build/haproxy/3.[4-9]/haproxy > /dev/null 2>&1 ||
+	echo "skipped: HAProxy 3.4 and later, for large buffers: no build/haproxy/3.4/haproxy"
 for bin in build/haproxy/*/haproxy; do
 	[ -x "$bin" ] && have+=("$bin")
 done

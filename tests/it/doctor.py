@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """doctor.py [-k WORD] - kvroutectl doctor on every shipped file, which must be clean for HAProxy
-2.6, 3.0 and 3.2, and on configurations with one mistake each, which must be named.
+2.6, 3.0, 3.2 and 3.4, and on configurations with one mistake each, which must be named.
 
 Starts no agent, and HAProxy's program only to be asked. The last line is "N passed, N failed".
 """
@@ -363,7 +363,7 @@ CASES = {
 
 
 def shipped():
-    for version in ("2.6", "3.0", "3.2"):
+    for version in ("2.6", "3.0", "3.2", "3.4"):
         for cfg in [TMP + "/haproxy.cfg"] + sorted(glob.glob(TMP + "/recipes/*.cfg")):
             status, text = doctor(cfg, version)
             result(status == 0, "%s is clean, HAProxy %s" % (os.path.relpath(cfg, TMP), version),
@@ -427,6 +427,36 @@ def without_engine():
         to.write(f.read().replace("tune.bufsize 262144", "tune.bufsize 256k"))
     result(doctor(TMP + "/unit.cfg")[0] == 0, "tune.bufsize with a unit, HAProxy 3.2")
     result(status == 0, "a filter without engine", text)
+
+
+def large_buffers():
+    """Slices show what a large buffer of 3.4 holds, and one message no more than tune.bufsize."""
+    with open(TMP + "/recipes/sliced.cfg") as f:
+        sliced = f.read()
+    with open(TMP + "/haproxy.cfg") as f:
+        whole = f.read()
+    small = swap("tune.bufsize 262144", "tune.bufsize 16384\n    tune.bufsize.large 262144")
+    for name, text, version, said in (
+            ("none", drop("tune.bufsize.large")(sliced), "3.4", "buffers of recipes/sliced.cfg"),
+            ("none, before 3.4", swap("tune.bufsize 131072", "tune.bufsize 32768")(sliced), "3.2",
+             "buffers of recipes/sliced.cfg"),
+            ("no rule takes one", swap(" use-large-buffer", "")(sliced), "3.4",
+             "use-large-buffer after wait-for-body"),
+            ("too small", swap("large 131072", "large 32768")(sliced), "3.4",
+             "tune.bufsize.large 131072"),
+            ("one message", swap("wait-for-body time 10s", "wait-for-body time 10s "
+                                 "use-large-buffer")(small(whole)), "3.4",
+             "only slices show")):
+        with open(TMP + "/large.cfg", "w") as to:
+            to.write(text)
+        with open(TMP + "/kvroute.spoe") as f, open(TMP + "/large.spoe", "w") as to:
+            to.write(swap("256000", "13000")(f.read()))
+        if name == "one message":
+            with open(TMP + "/large.cfg", "w") as to:
+                to.write(text.replace("/kvroute.spoe", "/large.spoe"))
+        status, out = doctor(TMP + "/large.cfg", version)
+        result(status == 1 and " body_buffer]" in out and said in out and
+               out.count(": [") == 1, "large buffers: " + name, out)
 
 
 def variables():
@@ -575,6 +605,7 @@ def main():
             given()
             bounded()
             variables()
+            large_buffers()
             leads()
             binary()
             without_engine()
