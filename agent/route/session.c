@@ -108,16 +108,17 @@ void job_session_look(const struct route *r, struct job *j)
 	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
-/* Tell if what <s> had at <at> was evicted since, as far as its size is known. Of cut bodies no size
- * is inferred. A guess counts for nothing then: a turn that stays for nothing costs no more than
- * one that leaves, and one that leaves for nothing costs its whole prompt. */
+/* Tell if what <l> left at <s> was evicted since, if the size of its cache is known for certain. Cut
+ * bodies let no size be inferred, nor a small one grow. So a size that was not told counts for
+ * nothing: a turn that stays for nothing costs no more than one that leaves, and one that leaves for
+ * nothing costs its whole prompt. */
 static bool is_gone(const struct route *r, const struct server *s, const struct session_tail *l)
 {
 	enum capacity_source by;
 
 	server_capacity(s, &by);
 	return l->at <= s->cleared ||
-	    (by > CAPACITY_GUESS && index_output_gone(r->index, s->id, l->at));
+	    (by > CAPACITY_INFERRED && index_output_gone(r->index, s->id, l->at));
 }
 
 /* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
