@@ -389,6 +389,12 @@ bench-path-agent: all tools
 # requests for each second of CPU time with one and two threads, and locks that wait
 bench-path-threads: all tools
 	@python3 tests/bench/path_threads.py -f
+# what HAProxy's buffers cost; SIZES, BODIES, OPEN, HOW, HAPROXYS: tests/bench/buffers.py
+bench-buffers: all tools
+	@python3 tests/bench/buffers.py
+# and what small ones cost on recorded traces; TRACES, CELLS: tests/bench/buffer_cells.py
+bench-buffer-cells: all
+	@python3 tests/bench/buffer_cells.py
 bench-socket: all tools
 	@python3 tests/bench/notifies.py
 bench-overload: all tools
@@ -434,8 +440,8 @@ clean:
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
-.PHONY: bench $(addprefix bench-,agentic turns index index-instructions events sim crowd peers \
-	cells cells-events prefill prompt hostile model attack path path-agent path-threads share \
+.PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions events sim \
+	crowd peers cells cells-events prefill prompt hostile model attack path path-agent path-threads share \
 	share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -7,7 +7,7 @@
  * the index cannot tell where one of them lives. The key of a session does, if it can be trusted:
  *
  *   - the visible part must continue what was seen of that turn: two of its marks are compared
- *   - a turn is served before the next one begins, and is not shorter than the last one. Each
+ *   - a turn is served before the next one begins, and is at most a quarter shorter. Each
  *     request that breaks this halves the trust; each that keeps it adds a sixteenth of the rest.
  *     Without enough trust the session counts for nothing. So a client that sends one key with
  *     everything is treated like one that sends none.
