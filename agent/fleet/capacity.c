@@ -210,12 +210,17 @@ static uint32_t deepest(const struct watched_prompt *w)
 	return w->n_steps > 0 ? w->step[w->n_steps - 1].depth : 0;
 }
 
+bool capacity_is_blind(const struct capacity *c)
+{
+	return c->unseen > UNSEEN_SHARE;
+}
+
 /* Tell if <w> is better evidence than the request watched now. Work that waits before it must not
  * hide the time that the cache may have saved. */
 static bool worth_watching(
     const struct capacity *c, const struct watched_prompt *w, uint64_t waiting)
 {
-	if (c->unseen > UNSEEN_SHARE || waiting > (uint64_t)WAIT_SHARE * deepest(w))
+	if (capacity_is_blind(c) || waiting > (uint64_t)WAIT_SHARE * deepest(w))
 		return false;
 	return c->watched.uid == 0 || w->sent - c->watched.sent > WATCH_MS ||
 	    deepest(w) > deepest(&c->watched);

@@ -113,6 +113,9 @@ struct capacity_pool {
 	struct pace pace;
 };
 
+/* Tell if so much of recent prompts was not seen that no size is inferred. */
+bool capacity_is_blind(const struct capacity *c);
+
 void capacity_init(struct capacity *c, uint64_t salt);
 
 /* A prompt that was just sent. The index says that <matched> pages of <page_tokens> are cached.

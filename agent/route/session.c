@@ -108,17 +108,18 @@ void job_session_look(const struct route *r, struct job *j)
 	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
-/* Tell if what <l> left at <s> was evicted since, if the size of its cache is known for certain. Cut
- * bodies let no size be inferred, nor a small one grow. So a size that was not told counts for
- * nothing: a turn that stays for nothing costs no more than one that leaves, and one that leaves for
- * nothing costs its whole prompt. */
+/* Tell if what <l> left at <s> was evicted since. Where most of the prompts is not seen, no size of a
+ * cache is inferred, and a small one does not grow. Then only a size that was told counts: a turn that
+ * stays for nothing costs no more than one that leaves, and one that leaves for nothing costs its
+ * whole prompt. */
 static bool is_gone(const struct route *r, const struct server *s, const struct session_tail *l)
 {
 	enum capacity_source by;
+	bool sure;
 
 	server_capacity(s, &by);
-	return l->at <= s->cleared ||
-	    (by > CAPACITY_INFERRED && index_output_gone(r->index, s->id, l->at));
+	sure = by > CAPACITY_INFERRED || (by == CAPACITY_INFERRED && !capacity_is_blind(&s->capacity));
+	return l->at <= s->cleared || (sure && index_output_gone(r->index, s->id, l->at));
 }
 
 /* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
