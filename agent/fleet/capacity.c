@@ -24,6 +24,7 @@
 /* ---- places in a prompt -------------------------------------------------------------------- */
 
 #define UNSEEN_SHARE	0.1f
+#define BLIND_SHARE	0.25f	/* from here on a size that was inferred before is too small */
 #define UNSEEN_SMOOTH	(1.0f / 64)	/* a request */
 #define WAIT_SHARE	3	/* tokens that may wait before it, for each that the cache may save */
 #define WATCH_MS	60000	/* after this its first token is not expected any more */
@@ -212,7 +213,7 @@ static uint32_t deepest(const struct watched_prompt *w)
 
 bool capacity_is_blind(const struct capacity *c)
 {
-	return c->unseen > UNSEEN_SHARE;
+	return c->unseen > BLIND_SHARE;
 }
 
 /* Tell if <w> is better evidence than the request watched now. Work that waits before it must not
@@ -220,7 +221,7 @@ bool capacity_is_blind(const struct capacity *c)
 static bool worth_watching(
     const struct capacity *c, const struct watched_prompt *w, uint64_t waiting)
 {
-	if (capacity_is_blind(c) || waiting > (uint64_t)WAIT_SHARE * deepest(w))
+	if (c->unseen > UNSEEN_SHARE || waiting > (uint64_t)WAIT_SHARE * deepest(w))
 		return false;
 	return c->watched.uid == 0 || w->sent - c->watched.sent > WATCH_MS ||
 	    deepest(w) > deepest(&c->watched);

@@ -113,7 +113,7 @@ struct capacity_pool {
 	struct pace pace;
 };
 
-/* Tell if so much of recent prompts was not seen that no size is inferred. */
+/* Tell if so much of recent prompts was not seen that no inferred size holds any more. */
 bool capacity_is_blind(const struct capacity *c);
 
 void capacity_init(struct capacity *c, uint64_t salt);
