@@ -107,9 +107,9 @@ static inline uint64_t job_sure_tokens(const struct job *j)
 	return request_uncertain(&j->rq) ? 2 * j->rq.tokens : j->asks.tokens;
 }
 
-/* Tell if the time of the prompt teaches nothing, because most of its work is a guess: of the unseen
- * tokens only a session tells how many are cached. Times that were learned from guesses made 64 KB
- * buffers worse than 16 KB, where most of each prompt is unseen. */
+/* Tell if the time of the prompt teaches nothing, because most of its work is a guess: of the
+ * unseen tokens only a session tells how many are cached. Times that were learned from guesses made
+ * 64 KB buffers worse than 16 KB, where most of each prompt is unseen. */
 static inline bool job_uncertain(const struct job *j)
 {
 	return request_uncertain(&j->rq) || (j->rq.unseen_tokens > 0 && !j->view.trusted);

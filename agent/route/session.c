@@ -108,10 +108,10 @@ void job_session_look(const struct route *r, struct job *j)
 	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
-/* Tell if what <l> left at <s> was evicted since. Where most of the prompts is not seen, no size of a
- * cache is inferred, and a small one does not grow. Then only a size that was told counts: a turn that
- * stays for nothing costs no more than one that leaves, and one that leaves for nothing costs its
- * whole prompt. */
+/* Tell if what <l> left at <s> was evicted since. Where much of the prompts is not seen, no size of
+ * a cache is inferred, and a small one does not grow. Then only a size that was told counts: a turn
+ * that stays for nothing costs no more than one that leaves, and one that leaves for nothing costs
+ * its whole prompt. */
 static bool is_gone(const struct route *r, const struct server *s, const struct session_tail *l)
 {
 	enum capacity_source by;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""buffer_cells.py - rule cost on recorded traces (kvroutectl sim), with bodies cut to what HAProxy's
-buffers show. All is simulated, so no figure depends on the machine. Prints for each cell, as in
+"""buffer_cells.py - rule cost on recorded traces (kvroutectl sim), with bodies cut to what buffers
+of HAProxy show. All is simulated, so no figure depends on the machine. Prints for each cell, as in
 cells.py, the mean time to the first token with whole bodies, and one line a buffer; then one line
 for all cells:
 

@@ -10,9 +10,9 @@ is that of haproxy-conf/haproxy.service.conf. For each case one line:
                   haproxy_us=.. agent_us=.. faults=.. idle_kb=.. open=100 open_kb=.. peak_kb=..
 
 haproxy_us, agent_us: CPU time a request, one request at a time. faults: minor page faults of
-HAProxy a request. idle_kb: resident memory of HAProxy before the first request. open_kb: with <open>
-requests of which all but the last byte was sent, each on its own connection; peak_kb: the most so
-far. Of a body that the buffer cannot hold the first part was sent on by then. visible: bytes of a
+HAProxy a request. idle_kb: resident memory of HAProxy before the first request. open_kb: with
+<open> requests of which all but the last byte was sent, each on its own connection; peak_kb: the
+most so far. Of a body that the buffer cannot hold the first part was sent on by then. visible: bytes of a
 long body that the agent gets. CPU times depend on the machine and on what else runs there; compare
 lines of one run.
 
@@ -61,7 +61,8 @@ def fleet(binary, how, size):
         text = text.replace("    maxconn 2000\n", "    maxconn 2000\n    nbthread 1\n")
         if how == "large":
             return text.replace("tune.bufsize.large 131072", "tune.bufsize.large %d" % size)
-        return re.sub(r"(?m)^    tune\.bufsize\.large.*\n", "", text).replace(" use-large-buffer", "")
+        text = re.sub(r"(?m)^    tune\.bufsize\.large.*\n", "", text)
+        return text.replace(" use-large-buffer", "")
 
     sliced = {} if how == "cut" else {"conf": "recipes/sliced.cfg", "spoe": "recipes/sliced.spoe"}
     return Fleet(engines=1, show=False, threads=1, haproxy=binary, engine_options=ENGINE,
