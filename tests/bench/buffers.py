@@ -12,9 +12,9 @@ is that of haproxy-conf/haproxy.service.conf. For each case one line:
 haproxy_us, agent_us: CPU time a request, one request at a time. faults: minor page faults of
 HAProxy a request. idle_kb: resident memory of HAProxy before the first request. open_kb: with
 <open> requests of which all but the last byte was sent, each on its own connection; peak_kb: the
-most so far. Of a body that the buffer cannot hold the first part was sent on by then. visible: bytes of a
-long body that the agent gets. CPU times depend on the machine and on what else runs there; compare
-lines of one run.
+most so far. Of a body that the buffer cannot hold the first part was sent on by then. visible:
+bytes of a long body that the agent gets. CPU times depend on the machine and on what else runs
+there; compare lines of one run.
 
 BODIES, SIZES, OPEN (100), HOW ("cut sliced large") and HAPROXYS (paths; those under build/haproxy)
 choose what runs.
