@@ -440,8 +440,8 @@ clean:
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it compose-test oracle sim clean
-.PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions events \
-	sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
+.PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions \
+	events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
 	path-threads share share-sim share-store socket overload)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -228,8 +228,8 @@ static bool worth_watching(
 }
 
 /* Tell if a step of <s>, used so <far> ago, is evidence: it is matched, or can have been evicted
- * for lack of room. Nearer, something else must have happened to it: its request failed, or the engine
- * was cleared. */
+ * for lack of room. Nearer, something else must have happened to it: its request failed, or the
+ * engine was cleared. */
 static bool is_evidence(const struct capacity_sent *s, uint32_t depth, uint32_t far)
 {
 	return depth <= s->matched || (s->room > 0 && far > s->room / 2);
