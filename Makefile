@@ -341,6 +341,10 @@ bench-sim: all
 # text to token ids: make bench-prompt TOK=tokenizer.json TEXTS="english=FILE chinese=FILE"
 bench-prompt: $(B)/tests/bench/bench_bpe
 	@$< $(TOK) $(TEXTS)
+# beside other tokenizers: TOKENIZER=tokenizer.json, TEXTS, ROUNDS, PYTHON=V/bin/python of a
+# venv that has them: tests/bench/tokenizer_peers.py
+bench-tokenizers: $(B)/tests/bench/bench_bpe
+	@B=$(B) python3 tests/bench/tokenizer_peers.py
 # the cost of hostile bodies for each family of tokenizers
 HOSTILE_DATA ?= ../shared/data/tokenizers
 bench-hostile: $(B)/tests/bench/bench_hostile
@@ -442,6 +446,6 @@ clean:
 .PHONY: it compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions \
 	events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
-	path-threads share share-sim share-store socket overload)
+	path-threads share share-sim share-store socket overload tokenizers)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

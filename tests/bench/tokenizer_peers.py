@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""tokenizer_peers.py - text to ids beside the tokenizers that are installed, one after the other.
+
+    TOKENIZER=tokenizer.json (or .json.gz) [TEXTS="english=FILE code=FILE"] [ROUNDS=5] tokenizer_peers.py
+
+Prints a line for each tokenizer and text, and one for each text with the rates of all:
+
+    bench tokenizers text=english peer=gigatoken version=.. bytes=.. tokens=.. same=yes cold_mb_s=..
+                     warm_mb_s=.. rounds=..
+
+Cold: the first text of a new tokenizer; warm: the same text again, the best of all rounds. CPU time
+of the process counts. <same>: as many tokens as ours. Ours is bench_bpe (make bench-prompt), which
+explains its own lines. Peers are Python packages: gigatoken, kitoken, tokenizers and tiktoken (only
+with the patterns of tokenizers whose split this program knows); what is not installed is skipped by
+name. "python3 -m venv V && V/bin/pip install gigatoken kitoken tokenizers tiktoken" installs them;
+then PYTHON=V/bin/python.
+
+Texts of 400 KB, if TEXTS names none: Python's manual of its language (pydoc_data) and its standard
+library, and translations into Chinese, which are skipped if they are not installed.
+"""
+import gettext
+import glob
+import gzip
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(os.environ.get("B", os.path.join(TOP, "build/release")),
+                     "tests/bench/bench_bpe")
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+BYTES = 400000
+
+
+def standard_texts():
+    """{name: text} of what this machine has."""
+    topics = importlib.import_module("pydoc_data.topics").topics
+    library = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))
+    chinese = []
+    for path in sorted(glob.glob("/usr/share/locale/zh_CN/LC_MESSAGES/*.mo")):
+        try:
+            with open(path, "rb") as f:
+                chinese += [s for s in gettext.GNUTranslations(f)._catalog.values()
+                            if isinstance(s, str)]
+        except (OSError, UnicodeError, ValueError):
+            pass
+    texts = {"english": "\n".join(topics.values()),
+             "code": "\n".join(open(p, encoding="utf-8").read() for p in library),
+             "chinese": "\n".join(chinese)}
+    return {name: cut(text) for name, text in texts.items() if len(text) > 10000}
+
+
+def cut(text):
+    return text.encode()[:BYTES].decode(errors="ignore")
+
+
+def named_texts(names):
+    return {n: open(p, encoding="utf-8").read()
+            for n, p in (pair.split("=", 1) for pair in names.split())}
+
+
+# Each returns a function that makes a new encoder: text -> number of ids.
+
+def gigatoken(path):
+    module = importlib.import_module("gigatoken")
+
+    def new():
+        t = module.Tokenizer(path)
+        return lambda text: len(t.encode(text))
+    return new
+
+
+def kitoken(path):
+    module = importlib.import_module("kitoken")
+
+    def new():
+        t = module.Kitoken.from_tokenizers_file(path)
+        return lambda text: len(t.encode(text))
+    return new
+
+
+def tokenizers(path):
+    module = importlib.import_module("tokenizers")
+
+    def new():
+        t = module.Tokenizer.from_file(path)
+        return lambda text: len(t.encode(text, add_special_tokens=False).ids)
+    return new
+
+
+def letters():
+    """The characters that stand for bytes in byte-level vocabularies, and these bytes."""
+    shown = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    hidden = [b for b in range(256) if b not in shown]
+    return {**{chr(b): b for b in shown}, **{chr(256 + i): b for i, b in enumerate(hidden)}}
+
+
+def tiktoken(path):
+    module = importlib.import_module("tiktoken")
+    with open(path, encoding="utf-8") as f:
+        spec = json.load(f)
+    steps = spec["pre_tokenizer"].get("pretokenizers", [spec["pre_tokenizer"]])
+    pattern = next(s["pattern"]["Regex"] for s in steps if s["type"] == "Split")
+    of = letters()
+    ranks = {bytes(of[c] for c in token): n for token, n in spec["model"]["vocab"].items()
+             if all(c in of for c in token)}
+
+    def new():
+        t = module.Encoding("bench", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+        return lambda text: len(t.encode_ordinary(text))
+    return new
+
+
+def measure(new, text):
+    """(tokens, seconds cold, seconds warm), the best of all rounds."""
+    cold, warm, tokens = [], [], 0
+    for _ in range(ROUNDS):
+        encode = new()
+        for times in (cold, warm, warm):
+            began = time.process_time()
+            tokens = encode(text)
+            times.append(time.process_time() - began)
+    return tokens, min(cold), min(warm)
+
+
+def ours(path, texts):
+    """{text: (tokens, cold MB/s, warm MB/s)}; its lines are printed as they come."""
+    got = {}
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, text in texts.items():
+            files.append("%s=%s/%s" % (name, folder, name))
+            with open("%s/%s" % (folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        out = subprocess.run([BENCH, path] + files, stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+    for line in out.splitlines():
+        print(line, flush=True)
+        row = dict(pair.split("=", 1) for pair in line.split()[2:] if "=" in pair)
+        if "text" in row:
+            got[row["text"]] = (int(row["tokens"]), float(row["cold_mb_s"]),
+                                float(row["warm_mb_s"]))
+    return got
+
+
+def unpacked(path, folder):
+    if not path.endswith(".gz"):
+        return path
+    plain = os.path.join(folder, "tokenizer.json")
+    with gzip.open(path, "rb") as f, open(plain, "wb") as g:
+        g.write(f.read())
+    return plain
+
+
+def compare(path, texts):
+    rates = {name: {"kvroute": row} for name, row in ours(path, texts).items()}
+    for peer in (gigatoken, kitoken, tokenizers, tiktoken):
+        name = peer.__name__
+        try:
+            new = peer(path)
+            version = importlib.import_module("importlib.metadata").version(name)
+        except Exception as e:		# whatever a package that does not fit raises
+            print("skipped: %s: %s: %s" % (name, type(e).__name__, e), flush=True)
+            continue
+        for text_name, text in texts.items():
+            tokens, cold, warm = measure(new, text)
+            mb = len(text.encode()) / 1e6
+            rates[text_name][name] = (tokens, mb / cold, mb / warm)
+            print("bench tokenizers text=%s peer=%s version=%s bytes=%d tokens=%d same=%s "
+                  "cold_mb_s=%.1f warm_mb_s=%.1f rounds=%d"
+                  % (text_name, name, version, len(text.encode()), tokens,
+                     "yes" if tokens == rates[text_name]["kvroute"][0] else "no", mb / cold,
+                     mb / warm, ROUNDS), flush=True)
+    for name, row in rates.items():
+        print("bench tokenizers_all text=%s %s" % (name, " ".join(
+            "%s=%.1f/%.1f" % (peer, cold, warm) for peer, (_, cold, warm) in row.items())))
+
+
+def main():
+    python, path = os.environ.get("PYTHON"), os.environ.get("TOKENIZER")
+    if python and os.path.realpath(sys.prefix) != os.path.realpath(
+            os.path.dirname(os.path.dirname(os.path.abspath(python)))):
+        os.execv(python, [python] + sys.argv)
+    if not path:
+        print("skipped: TOKENIZER names no tokenizer.json")
+        return
+    texts = named_texts(os.environ["TEXTS"]) if os.environ.get("TEXTS") else standard_texts()
+    with tempfile.TemporaryDirectory() as folder:
+        compare(unpacked(path, folder), texts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
