@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tokenizer_peers.py - text to ids beside the tokenizers that are installed, one after the other.
 
-    TOKENIZER=tokenizer.json (or .json.gz) [TEXTS="english=FILE code=FILE"] [ROUNDS=5] tokenizer_peers.py
+    TOKENIZER=tokenizer.json[.gz] [TEXTS="english=FILE code=FILE"] [ROUNDS=5] tokenizer_peers.py
 
 Prints a line for each tokenizer and text, and one for each text with the rates of all:
 
