@@ -33,7 +33,7 @@ static int doctor_usage(FILE *to, int status)
 	    "       kvroutectl doctor -c HAPROXY.CFG... [-f KVROUTE.YAML]... --live STATS_SOCKET "
 	    "[--metrics ADDRESS]...\n"
 	    "           [--url ADDRESS] [--path PATH] [--model NAME] [--header LINE]... "
-	    "[--wait SECONDS]\n\n"
+	    "[--wait SECONDS] [--heap]\n\n"
 	    "Find what is wrong in how a configuration of HAProxy attaches kvroute. It changes nothing.\n"
 	    "--write prints the diff that attaches kvroute, --remove the one that takes it out again,\n"
 	    "--update the one that brings its lines up to date after servers were added or renamed,\n"
@@ -303,6 +303,8 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		return take_name(a->pools, &a->n_pools, value);
 	case 'F':
 		return take_name(a->frontends, &a->n_frontends, value);
+	case 'e':
+		return a->heap = true;
 	case 's':
 		a->spoe = value;
 		return *value != '\0';
@@ -322,6 +324,7 @@ int ctl_doctor(int argc, char **argv)
 		{ "metrics", required_argument, NULL, 'M' }, { "update", no_argument, NULL, 'U' },
 		{ "header", required_argument, NULL, 'd' }, { "wait", required_argument, NULL, 'W' },
 		{ "haproxy", required_argument, NULL, 'H' }, { "help", no_argument, NULL, 'h' },
+		{ "heap", no_argument, NULL, 'e' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct doctor_args a = { .wait_s = 5 };

@@ -17,6 +17,7 @@ struct doctor_args {
 	int version;				/* --haproxy-version; 0: none */
 	const char *haproxy;			/* --haproxy; NULL: of PATH; "": none */
 	bool write, remove, update;
+	bool heap;				/* --heap: examine HAProxy's buffers, too */
 	const char *pools[DOCTOR_NAMES + 1], *frontends[DOCTOR_NAMES + 1];	/* NULL ends */
 	unsigned n_pools, n_frontends;
 	const char *spoe;			/* --spoe; NULL: beside the first file */

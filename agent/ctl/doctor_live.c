@@ -4,7 +4,7 @@
  *   show stat    /metrics    the request     show events RING      /decisions?uid=
  *   agent is up  it answers  HAProxy serves  filter, agent, server  the agent learned its end
  *
- * Then the memory of HAProxy is examined: doctor_live_heap.c.
+ * With --heap the memory of HAProxy is examined then: doctor_live_heap.c.
  *
  * The request is marked by its size, which is random: the log line with that "in" has its uid. Its
  * text is the agent's own, so nothing of a client is read or shown. */
@@ -342,7 +342,7 @@ int doctor_live(struct doctor *d, const struct doctor_args *a, const char *const
 		status = send_request(&l) < 0 || live_await_counters(&l, "no ring has the line") < 0;
 	else if (status == 0)
 		status = send_and_find(&l) < 0 || judge_line(&l) < 0 || live_await_end(&l) < 0;
-	if (status == 0)
+	if (status == 0 && a->heap)
 		status = live_check_heap(&l) < 0;
 	buf_free(&l.last);
 	fflush(stdout);
