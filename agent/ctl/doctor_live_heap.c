@@ -7,10 +7,10 @@
  *
  * What makes HAProxy take buffers is requests that never end: several connections at once, each
  * with a body whose rest does not come. HAProxy waits for it (wait-for-body), so no engine sees
- * them. Then the connections are closed; HAProxy logs them as aborted and from 3.1 on asks the agent
- * about them, which says noprompt. So it is done only on request (--heap). The first rounds warm the
- * process up and do not count, and faults of other traffic are taken off: as many as in the same
- * time before. */
+ * them. Then the connections are closed; HAProxy logs them as aborted, and from 3.1 on it asks the
+ * agent about them, which says noprompt. So it is done only on request (--heap). The first rounds
+ * warm the process up and do not count, and faults of other traffic are taken off: as many as in
+ * the same time before. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -112,7 +112,7 @@ def refused_when_the_wait_is_too_long(binary):
     conf = "policy: {prefill_tokens_per_s: 10}"
 
     def limits(t):
-        t = edited(t, "sub(txn.kvroute.hit_tokens),div(8)", "sub(txn.kvroute.hit_tokens),mul(100)")
+        t = edited(t, "var(txn.kvroute.tokens),div(8)", "var(txn.kvroute.tokens),mul(100)")
         return edited(t, TOP + "/haproxy-conf/recipes/waits.map", waits)
     waits = os.path.join(os.environ.get("TMPDIR", "/tmp"), "waits.%d.map" % os.getpid())
     with open(waits, "w") as g:
