@@ -15,7 +15,8 @@ B       ?= build/release
 SAN     ?=
 WERROR  ?=
 OPT     ?= -O2
-VERSION := 0.1.0
+# the only place of the version; debian/changelog and kubernetes/ are checked against it
+VERSION := 1.0.0
 
 # V=1 prints every command; otherwise one line each. QUIET=1 prints only warnings and errors.
 say = $(if $(V),,@$(if $(QUIET),,echo "  $(1)";))

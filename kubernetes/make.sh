@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 conf=haproxy-conf
+version=$(sed -n 's/^VERSION := //p' Makefile)
 
 # The cluster's name server, because pods come and go.
 resolvers='resolvers cluster
@@ -82,7 +83,7 @@ fill() {	# template
 		'@agents_cfg@') agents_cfg | indented ;;
 		'@spoe@') grep -v '^ *#' $conf/kvroute.spoe | indented ;;
 		'@paths@') grep -v '^ *#' $conf/api-paths.lst | indented ;;
-		*) printf '%s\n' "$line" ;;
+		*) printf '%s\n' "${line//@version@/$version}" ;;
 		esac
 	done < "$1"
 }

@@ -110,6 +110,20 @@ if commit=$(git rev-parse --short=12 HEAD 2> /dev/null); then
 	result $? "kvroute -V names the commit $commit"
 fi
 
+# ---- one version everywhere ----
+
+want=$(sed -n 's/^VERSION := //p' Makefile)
+[[ $version == "kvroute $want"[,$'\n']* ]]
+result $? "kvroute -V has the version of the Makefile, $want"
+head -n 1 debian/changelog | grep -qF "kvroute ($want-"
+result $? "debian/changelog begins with it"
+[ "$(grep -m 1 '^## ' CHANGES.md)" = "## $want" ]
+result $? "CHANGES.md begins with it"
+[ "$("$usr/bin/kvroutectl" -V)" = "kvroutectl $want" ]
+result $? "so does kvroutectl -V"
+grep -qx "Version: $want" "$usr/lib/pkgconfig/kvroute-spoe.pc"
+result $? "so does kvroute-spoe.pc"
+
 # ---- systemd ----
 
 unit=$usr/lib/systemd/system/kvroute.service

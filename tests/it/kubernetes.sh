@@ -40,6 +40,12 @@ accepted() {	# what, file
 	done
 }
 
+version=$(sed -n 's/^VERSION := //p' Makefile)
+bad=$(grep -noE 'kvroute(-haproxy)?:[0-9][0-9.]*' kubernetes/*.md kubernetes/*.yaml |
+	grep -v ":$version$")
+[ -z "$bad" ]
+result $? "images have the version of the Makefile, $version${bad:+, but $bad}"
+
 for name in sidecar agents; do
 	file=kubernetes/$name.yaml
 	kubernetes/make.sh $name.yaml | diff -q - $file > /dev/null

@@ -1,9 +1,15 @@
 #!/bin/bash
-# package.sh - the life of the Debian package in a fresh root under a real systemd: build, install
-# the version before it, start, route a request through HAProxy, reload, hang and be restarted,
-# get its key as a credential, upgrade with its snapshot, remove, purge. Needs root, the tools of
-# "make deb-deps" and Debian's archive; skipped by name without. Takes minutes: make test-long.
-# Last line: "N passed, N failed[, N skipped]".
+# package.sh - the life of the Debian package in a fresh root under a real systemd: install the
+# previous version, start, be attached to a running HAProxy by the doctor, route requests, reload,
+# hang and be restarted, get its key as a credential, be upgraded with its snapshot, be detached,
+# removed and purged. Needs root, the tools of "make deb-deps" and Debian's archive; skipped by name
+# without. Takes minutes: make test-long.
+#
+# The previous version is built of the last commit whose debian/changelog does not have this version
+# (PREVIOUS=commit: of that one). Without a history it is this version with a lower number.
+#
+# SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this suite;
+# by default both are built here. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0 skipped=0
@@ -27,7 +33,7 @@ finish() {
 
 skip() {
 	skipped=$((skipped + 1))
-	echo "skipped: the Debian package: $1"
+	echo "skipped: the Debian package on $suite: $1"
 	finish
 }
 
@@ -66,44 +72,65 @@ ask() {	# a word: prints status and server of a request through HAProxy
 for tool in mmdebstrap dpkg-buildpackage dh lintian nsenter unshare; do
 	command -v $tool > /dev/null || skip "no $tool: make deb-deps"
 done
-# Libraries of the packages' build machine and of the root must be of one suite.
-if [ ! -s "$tarball" ]; then
-	mkdir -p build/root
-	mmdebstrap --variant=minbase --include="systemd,systemd-sysv,dbus,haproxy,curl,procps,libev4,$(
-		)libyaml-0-2,libzmq5,libseccomp2,libpcre2-8-0,$(apt-cache depends libhiredis-dev |
-			sed -n 's/.*Depends: \(libhiredis[0-9.]*\)$/\1/p')" \
-		"$suite" "$tarball.new" > build/root/log 2>&1 || skip "no fresh root: build/root/log"
-	mv "$tarball.new" "$tarball"
-fi
+work=$(mktemp -d /var/tmp/kvroute-root-XXXXXX)
 
-# BUILT=1: with the packages in build/deb
-if [ -z "${BUILT-}" ]; then
+# ---- this version and the previous one ----
+
+if [ -z "${NEW-}" ]; then
 	packaging/deb.sh > build/package-deb.log 2>&1
 	status=$?
 	result $status "packages build twice to the same bytes, and lintian warns of nothing"
 	[ $status -eq 0 ] || { tail -n 20 build/package-deb.log; finish; }
+	NEW=$(ls $PWD/build/deb/kvroute_*.deb)
 fi
 
-work=$(mktemp -d /var/tmp/kvroute-root-XXXXXX)
-deb=$(ls build/deb/kvroute_*.deb)
-# the version before: the same files with a lower number
-dpkg-deb -R "$deb" "$work/old"
-sed -i 's/^Version: .*/Version: 0.0.9-1/' "$work/old/DEBIAN/control"
-fakeroot dpkg-deb -b "$work/old" "$work/old.deb" > /dev/null
+version=$(dpkg-parsechangelog -SVersion)
+added=$(git log --format=%H -S"kvroute ($version)" -- debian/changelog 2> /dev/null | tail -n 1)
+PREVIOUS=${PREVIOUS-${added:+$added^}}
+if [ -z "${OLD-}" ] && [ -n "$PREVIOUS" ] && git cat-file -e "$PREVIOUS:debian/rules" 2> /dev/null
+then
+	mkdir "$work/previous"
+	git archive "$PREVIOUS" | tar -x -C "$work/previous"
+	(cd "$work/previous" && packaging/deb.sh -1) > build/package-previous.log 2>&1
+	result $? "the previous version builds: commit $(git rev-parse --short=12 "$PREVIOUS")"
+	OLD=$(ls "$work"/previous/build/deb/kvroute_*.deb) || finish
+fi
+if [ -z "${OLD-}" ]; then
+	echo "no history: the previous version is this one with the number 0.0.9"
+	dpkg-deb -R "$NEW" "$work/old"
+	sed -i 's/^Version: .*/Version: 0.0.9-1/' "$work/old/DEBIAN/control"
+	fakeroot dpkg-deb -b "$work/old" "$work/old.deb" > /dev/null
+	OLD=$work/old.deb
+fi
+old_version=$(dpkg-deb -f "$OLD" Version)
+
+# ---- a fresh root ----
+
+if [ ! -s "$tarball" ]; then
+	mkdir -p build/root
+	# what the packages need, without versions and alternatives
+	needs=$(for deb in "$OLD" "$NEW"; do
+		for field in Pre-Depends Depends; do dpkg-deb -f "$deb" $field; echo; done
+	done | tr ',' '\n' | sed -E 's/[(|].*//; s/ //g' | grep . | sort -u | paste -s -d ,)
+	# the name's end tells mmdebstrap the format
+	mmdebstrap --variant=minbase --include="systemd,systemd-sysv,dbus,haproxy,curl,procps,patch,$needs" \
+		"$suite" "$tarball.new.tar" > build/root/log 2>&1 || skip "no fresh root: build/root/log"
+	mv "$tarball.new.tar" "$tarball"
+fi
 coproc boot { exec bash tests/it/boot.sh "$tarball" "$work/root"; }
 hold=${boot[1]}
 read -r -t 120 init <&"${boot[0]}" || skip "systemd does not start in namespaces here"
 until_inside systemctl is-active multi-user.target || skip "systemd does not come up"
 inside ip link set lo up 2> /dev/null || inside systemctl is-active haproxy > /dev/null || :
-cp "$work/old.deb" "$work/root/var/tmp/old.deb"
-cp "$deb" "$work/root/var/tmp/new.deb"
+cp "$OLD" "$work/root/var/tmp/old.deb"
+cp "$NEW" "$work/root/var/tmp/new.deb"
 before=$(files)
 
 # ---- install, start ----
 
 inside dpkg -i /var/tmp/old.deb > "$work/log" 2>&1
 status=$?
-result $status "version 0.0.9 is installed"
+result $status "version $old_version is installed"
 [ $status -eq 0 ] || { cat "$work/log"; finish; }
 until_inside systemctl is-active kvroute
 status=$?
@@ -118,7 +145,7 @@ result $? "its own sandbox is on inside the unit's"
 ! journal | grep -E 'level=(warn|error)'
 result $? "its log has no warnings"
 
-# ---- attach HAProxy ----
+# ---- attach it to a HAProxy in operation ----
 
 # Wait until a request gets an answer of the agent.
 until_routed() {
@@ -132,19 +159,46 @@ until_routed() {
 
 engine=build/release/tests/tools/stub_engine
 cp "$engine" "$work/root/usr/local/bin/stub_engine"
-inside sh -c 'cp -r /usr/share/doc/kvroute/examples/haproxy-conf /etc/haproxy/kvroute &&
-	cp /etc/haproxy/kvroute/recipes/headers.cfg /etc/haproxy/haproxy.cfg'
-sed -i 's/^backend pool/&\n    http-response set-header x-kv-why %[var(txn.kvroute.why)]/' \
-	"$work/root/etc/haproxy/haproxy.cfg"
 for i in 1 2 3 4; do
 	inside systemd-run -q --unit "engine$i" /usr/local/bin/stub_engine --name "s$i" \
 		--listen 127.0.0.1:800$i --control 127.0.0.1:0
 done
-inside haproxy -c -q -f /etc/haproxy/haproxy.cfg
-result $? "HAProxy accepts the example of the package"
+# Debian's own file, chroot and all, with the lines of somebody who balances engines
+cfg=/etc/haproxy/haproxy.cfg
+cat >> "$work/root$cfg" <<-'CFG'
+
+	frontend llm
+	    bind :8080
+	    http-request return status 200 if { path /health }
+	    default_backend engines
+
+	backend engines
+	    balance leastconn
+	    http-response set-header x-kv-why %[var(txn.kvroute.why)]
+	    server s1 127.0.0.1:8001 check
+	    server s2 127.0.0.1:8002 check
+	    server s3 127.0.0.1:8003 check
+	    server s4 127.0.0.1:8004 check
+CFG
+cp "$work/root$cfg" "$work/mine.cfg"
 inside systemctl restart haproxy
-until_inside curl -sf http://127.0.0.1:8080/health && until_routed
-result $? "HAProxy connects to the agent"
+until_inside curl -sf http://127.0.0.1:8080/health && [[ $(ask zero) == '200 ' ]]
+result $? "HAProxy balances before it is attached: $(ask zero)"
+inside sh -c "kvroutectl doctor -c $cfg --write > /tmp/attach.diff &&
+	patch -d / -p1 < /tmp/attach.diff" > "$work/log" 2>&1
+status=$?
+result $status "kvroutectl doctor --write | patch attaches it"
+[ $status -eq 0 ] || cat "$work/log"
+inside sh -c "haproxy -c -q -f $cfg && systemctl reload haproxy"
+result $? "HAProxy accepts the lines and reloads"
+until_routed
+result $? "requests reach the agent"
+out=$(inside kvroutectl doctor -c $cfg 2>&1)
+grep -q '^no fault found' <<< "$out"
+result $? "the doctor finds no fault: $out"
+out=$(inside kvroutectl doctor -c $cfg --live /run/haproxy/admin.sock 2>&1)
+result $? "it follows a request: $(grep -c '^ok' <<< "$out") stations"
+grep -v '^ok' <<< "$out"
 first=$(ask one)
 [[ $first == "200 "?* ]]
 result $? "a request is routed: $first"
@@ -205,15 +259,20 @@ result $status "it is upgraded"
 [ $status -eq 0 ] || cat "$work/log"
 until_inside systemctl is-active kvroute
 until_routed
-[ "$(inside dpkg-query -W -f '${Version}' kvroute)" != 0.0.9-1 ] && [ "$(ask four)" = "200 cached" ]
-result $? "it knows after the upgrade what it knew before"
+[ "$(inside dpkg-query -W -f '${Version}' kvroute)" = "$(dpkg-deb -f "$NEW" Version)" ] &&
+	[ "$(ask four)" = "200 cached" ]
+result $? "it knows after the upgrade from $old_version what it knew before"
+journal | grep -q 'msg="snapshot loaded"' && ! journal | grep 'msg="snapshot rejected'
+result $? "the snapshot of $old_version is read"
 inside grep -q credentials /etc/kvroute/kvroute.yaml
 result $? "the changed configuration stays"
 
 # ---- remove, purge ----
 
-rm -rf "$work/root/etc/credstore" "$work/root/etc/haproxy/kvroute" \
-	"$work/root/usr/local/bin/stub_engine"
+inside sh -c "kvroutectl doctor -c $cfg --remove | patch -s -d / -p1 &&
+	systemctl reload haproxy" && cmp "$work/root$cfg" "$work/mine.cfg"
+result $? "kvroutectl doctor --remove | patch restores HAProxy's file"
+rm -rf "$work/root/etc/credstore" "$work/root/usr/local/bin/stub_engine"
 inside dpkg -r kvroute > "$work/log" 2>&1
 result $? "it is removed"
 ! inside systemctl is-active kvroute > /dev/null
