@@ -20,7 +20,8 @@
 #include "agent/base/err.h"
 #include "agent/index/index.h"
 
-#define SNAPSHOT_VERSION	2u
+#define SNAPSHOT_VERSION	2u		/* that is written */
+#define SNAPSHOT_VERSION_OLD	1u	/* the previous one, which is read, too: doc/stable.md */
 #define SNAPSHOT_NAME_MAX	512u	/* bytes of a server's name */
 
 /* Values at writing; at loading the first three must be the same. */

@@ -13,9 +13,9 @@ int snapshot_begins(const uint8_t *p, struct err *e)
 {
 	if (memcmp(p, SNAPSHOT_MAGIC, 8) != 0)
 		return err_set(e, "it is no snapshot, or its beginning is missing");
-	if (get32(p + 8) != SNAPSHOT_VERSION)
-		return err_set(e, "its format is %u, this version reads format %u", get32(p + 8),
-		    SNAPSHOT_VERSION);
+	if (get32(p + 8) != SNAPSHOT_VERSION && get32(p + 8) != SNAPSHOT_VERSION_OLD)
+		return err_set(e, "its format is %u, this version reads %u and %u", get32(p + 8),
+		    SNAPSHOT_VERSION, SNAPSHOT_VERSION_OLD);
 	if (get64(p + HEADER_BYTES - 8) != checksum(p, HEADER_BYTES - 8))
 		return err_set(e, "the checksum of its header is wrong");
 	return 0;
@@ -144,7 +144,7 @@ static int look_at_node(struct snapshot_loader *l, struct part *t, size_t n, str
 
 	if (n < NODE_BYTES || t->p[1] != 0 || get16(t->p + 8) != 0)
 		return no_sense(e, "a node is incomplete");
-	if (get32(t->p + 12) == 0 || get32(t->p + 12) > ROOM_MAX)
+	if (node_room(l, t) == 0 || node_room(l, t) > ROOM_MAX)
 		return no_sense(e, "the room of a node's pages is out of range");
 	t->parent = get32(t->p + 4);
 	if (t->parent == 0 || t->parent > l->n_parts)

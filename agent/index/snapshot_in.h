@@ -10,6 +10,8 @@
  *   owner     u16 server, held  u32 age in ticks  u8 hits, priority  u16 0
  *   end       u64 spaces, nodes, records, pages  u64 total
  *
+ * In format 1 the room is 0.
+ *
  * Spaces and nodes are numbered from 1 in their order; a parent has a lower number. <total> starts
  * as the checksum of the header and is mixed with the head of each section, so it covers their
  * number and order. */

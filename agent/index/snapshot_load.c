@@ -211,7 +211,7 @@ static bool load_end(struct snapshot_loader *l, const struct end *end)
 	space = gather_keys(l, end->part);
 	h.space = (struct space_key){ .h = { get64(space->p + 8), get64(space->p + 16) },
 				      .tenant = get64(l->p + 32) == l->of.tenants ? get16(space->p + 2) : 0u,
-				      .page_room = get32(t->p + 12) };
+				      .page_room = node_room(l, t) };
 	return commit_held(l->ix, l->keys, part_start(t) + get16(o + 2), &h, &at);
 }
 

@@ -64,6 +64,17 @@ static inline const uint8_t *owner_at(const struct part *t, uint32_t i)
 	return node_keys(t) + get16(t->p + 2) * 8u + i * OWNER_BYTES;
 }
 
+/* Return the room of a page of <t>. Nodes of format 1 have no room, but 0: their pages get that of a
+ * page of token ids, in 16ths of a token, which is what a page of text takes by default, too. */
+static inline uint32_t node_room(const struct snapshot_loader *l, const struct part *t)
+{
+	uint32_t room = get32(t->p + 12);
+
+	if (get32(l->p + 8) != SNAPSHOT_VERSION_OLD)
+		return room;
+	return room == 0 ? 16 * l->of.token_page : 0;
+}
+
 /* Check the next sections, first their sums, then their entries. Returns 0 if there are more, 1 if
  * the snapshot is good, or -1 with <e>. */
 int snapshot_check(struct snapshot_loader *l, struct err *e);

@@ -9,19 +9,23 @@ nothing; without a key no snapshot is written. The last line is "N passed, N fai
 """
 import concurrent.futures
 import glob
+import json
 import os
 import random
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
 sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
-from fleet import BUILD, HANG_SECONDS, Fleet, free_ports, wait_for  # noqa: E402
+from fleet import BUILD, HANG_SECONDS, TOP, Fleet, free_ports, wait_for  # noqa: E402
+from spop_client import SpopClient  # noqa: E402
 
 CASES = []
 PROMPTS = 200
@@ -237,6 +241,53 @@ def broken_files_stop_nothing():
         assert "open to its group" in f.log()
         with open(f.file + ".refused", "rb") as g:
             assert g.read() == good, "a good one of the wrong mode is not kept aside"
+
+
+def of_a_release(i):
+    """The prompts in tests/data/snapshot, as JSON to the byte."""
+    return json.dumps({"model": "m", "messages": [
+        {"role": "system", "content": "You are a helper. " * 30},
+        {"role": "user", "content": ("question %d " % i) * 60}]}).encode()
+
+
+@case
+def snapshots_of_earlier_agents_are_read():
+    """Each file of tests/data/snapshot, with the agent as it is: all their prompts are known."""
+    files = sorted(glob.glob(os.path.join(TOP, "tests/data/snapshot/*.hex")))
+    assert len(files) >= 2, files
+    for name in files:
+        with tempfile.TemporaryDirectory(prefix="kvroute-old-") as folder:
+            def put(where, what):
+                with open(os.path.join(folder, where), "wb", opener=lambda p, flags: os.open(
+                        p, flags, 0o600)) as g:
+                    g.write(what)
+                return os.path.join(folder, where)
+            with open(name) as g:
+                old = bytes.fromhex("".join(x for x in g if not x.startswith("#")))
+            socket = os.path.join(folder, "spop.sock")
+            conf = put("kvroute.yaml", (
+                "spop: {listen: [\"unix@%s\"]}\nlog_feed: {tcp: [], udp: []}\n"
+                "metrics: {listen: []}\npools: [{name: pool}]\nkey_file: %s\n"
+                "index: {max_bytes: 1 MiB, snapshot_file: %s}\n" % (
+                    socket, put("key", bytes(range(192))), put("snapshot", old))).encode())
+            agent = subprocess.Popen([os.path.join(BUILD, "kvroute"), "-f", conf],
+                                     stderr=subprocess.PIPE)
+            try:
+                wait_for("the agent", HANG_SECONDS, lambda: os.path.exists(socket))
+                with SpopClient("unix@" + socket) as c:
+                    def hit(i):
+                        """At the server that has most of the prompt; no other may be chosen."""
+                        return max((a["txn.hit"], a["txn.pages"]) for a in (
+                            c.notify("route", {"pool": "pool", "path": "/v1/chat/completions",
+                                               "uid": "u%d" % i, "load": "h/1;%s=1,0,0,1" % s,
+                                               "body": of_a_release(i)}) for s in ("s1", "s2")))
+                    wait_for("the snapshot", HANG_SECONDS, lambda: hit(0) == (1000, 20))
+                    got = [hit(i) for i in range(4)]
+            finally:
+                agent.terminate()
+                log = agent.communicate(timeout=HANG_SECONDS)[1].decode()
+            assert got == [(1000, 20)] * 3 + [(450, 9)], "%s: %r" % (name, got)
+            assert 'msg="snapshot loaded"' in log, log
 
 
 @case

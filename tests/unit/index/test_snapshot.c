@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
+#include "agent/base/sections.h"
 #include "agent/index/held.h"
 #include "tests/unit/index/snapshots.h"
 #include "tests/lib/index/index_test.h"
@@ -741,10 +742,13 @@ static void another_key_page_or_version(void **state)
 	of = here;
 	of.token_page = 1;
 	refused(ix, &of, s.p, s.n, "16 tokens");
-	s.p[8] = 1;		/* nodes of that format did not have the room of their pages */
-	refused(ix, &here, s.p, s.n, "format is 1, this version reads format 2");
+	s.p[8] = 0;
+	refused(ix, &here, s.p, s.n, "format is 0, this version reads 2 and 1");
 	s.p[8] = 3;
 	refused(ix, &here, s.p, s.n, "format is 3");
+	s.p[8] = 1;		/* nodes of that format have no room */
+	put64(s.p + 40, checksum(s.p, 40));
+	refused(ix, &here, s.p, s.n, "checksum over all sections");
 	refused(ix, &here, (const uint8_t *)"kvroute: not a snapshot, but long enough to be one",
 	    50, "no snapshot");
 	index_free(ix);
