@@ -317,6 +317,9 @@ check: all tools unit-programs
 	@tests/run.sh check
 it: all tools
 	tests/run.sh conf recipes vtc stories
+# the images of docker/docker-compose.yml; without a registry of Debian's packages
+images:
+	@docker/images.sh
 compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
@@ -444,7 +447,7 @@ clean:
 	rm -rf $(addprefix build/,release asan tsan clang bare cover merge corpus test bench)
 	rm -f kvroute kvroutectl
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
-.PHONY: it compose-test oracle sim clean
+.PHONY: it images compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions \
 	events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
 	path-threads share share-sim share-store socket overload tokenizers)

@@ -19,7 +19,13 @@ if [ ! -s "$tarball" ]; then
 	trap 'rm -rf "$root"' EXIT
 	debootstrap --variant=minbase bookworm "$root" "$archive" > "${tarball%.tar}.log" 2>&1 ||
 		{ tail -n 5 "${tarball%.tar}.log" >&2; exit 1; }
-	rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/*
+	rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
+		"$root"/usr/share/man/* "$root"/usr/share/locale/* "$root"/usr/share/info/*
+	# as in slim images: of the documentation only the copyrights, also of packages to come
+	find "$root/usr/share/doc" -type f ! -name copyright -delete
+	printf 'path-exclude /usr/share/%s/*\n' man locale info doc \
+		> "$root/etc/dpkg/dpkg.cfg.d/slim"
+	echo 'path-include /usr/share/doc/*/copyright' >> "$root/etc/dpkg/dpkg.cfg.d/slim"
 	tar -C "$root" -cf "$tarball.new" .
 	mv "$tarball.new" "$tarball"
 fi

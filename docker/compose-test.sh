@@ -1,15 +1,16 @@
 #!/bin/bash
-# compose-test.sh - build the images, start the composition, and check: requests are routed by
-# prefix, a second turn goes to the same engine, also if the agent that placed the first was killed,
-# and no client sees an error when an engine, the store or both agents are killed. Removes
-# everything afterwards.
+# compose-test.sh - build the images, start the composition with Prometheus, and check: requests are
+# routed by prefix, a second turn goes to the same engine, also if the agent that placed the first
+# was killed; Prometheus reads both agents and has the alert rules; and under load no client sees an
+# error while agents restart, HAProxy reloads, an engine is paused, and networks and the store fail.
+# Removes everything afterwards.
 #
-# Without a Docker engine it checks only the files. If no image can be pulled, it makes the base
-# image from Debian's packages (base.sh). Last line: "N passed, N failed".
+# Without a Docker engine it checks only the files. If no image can be pulled, images.sh makes the
+# base image from Debian's packages. Last line: "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 passed=0 failed=0
-compose="docker-compose -f docker/docker-compose.yml -p kvroutetest"
+compose="docker-compose -f docker/docker-compose.yml -p kvroutetest --profile prometheus"
 
 result() {	# status, what
 	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -34,18 +35,10 @@ if ! timeout 10 docker info > /dev/null 2>&1; then
 	finish
 fi
 
-export BASE=${BASE:-debian:bookworm-slim}
-if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
-	! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
-	BASE=localhost/kvroute-base:bookworm
-	tests/tools/deps.sh images && docker/base.sh "$BASE"
-	result $? "a base image from Debian's packages"
-	[ $failed -eq 0 ] || finish
-fi
-# Hold three ports until the end, so that no bind(0) of another test gets them. Docker can still
+# Hold four ports until the end, so that no bind(0) of another test gets them. Docker can still
 # bind them, because it sets SO_REUSEADDR.
 exec {hold}< <(exec python3 -c 'import os, socket, time
-s = [socket.socket() for _ in range(3)]
+s = [socket.socket() for _ in range(4)]
 for x in s:
     x.bind(("127.0.0.1", 0))
     x.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,14 +46,19 @@ parent = os.getppid()
 print(*[x.getsockname()[1] for x in s], flush=True)
 while os.getppid() == parent:
     time.sleep(1)')
-read -r PORT METRICS_PORT METRICS_PORT2 <&"$hold"
-export PORT METRICS_PORT METRICS_PORT2 COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
+read -r PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT <&"$hold"
+export PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
-$compose build -q --build-arg OPT=-O0 > build/docker-build.log 2>&1
+docker/images.sh --build-arg OPT=-O0 > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
-for image in kvroute kvroute-engine kvroute-haproxy kvroute-store; do
+grep -E '^(no registry|kvroute)' build/docker-build.log | sed 's/^/      /'
+small=$(grep -cE '^kvroute(-haproxy|-store|-engine)?: .* ([0-9]|[1-4][0-9]) MB of' \
+	build/docker-build.log)
+[ "$small" -eq 4 ]
+result $? "four images add less than 50 MB to the base"
+for image in kvroute kvroute-engine kvroute-haproxy kvroute-store kvroute-prometheus; do
 	[ -z "$(docker run --rm --network none --entrypoint find $image \
 		/var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
 	result $? "$image contains no cache of apt"
@@ -74,7 +72,7 @@ sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/
 	build/docker-build.log | tail -n 1)
 [ "$size" -lt 20000000 ]
 result $? "the build context has $((size / 1000)) kB${sent:+, docker says ${sent/ /}B}"
-for image in kvroute kvroute-engine kvroute-store; do
+for image in kvroute kvroute-engine kvroute-haproxy kvroute-store kvroute-prometheus; do
 	[ -n "$(docker image inspect -f '{{.Config.User}}' $image)" ]
 	result $? "$image does not run as root"
 	[ "$(docker image inspect -f '{{len .Config.Healthcheck.Test}}' $image)" -gt 0 ]
@@ -88,7 +86,12 @@ result $status "the composition starts"
 curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" |
 	grep -q '^kvroute_requests_total '
 result $? "metrics are published on this machine"
-python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" kvroutetest \
+prometheus=$($compose ps -q prometheus)
+docker exec "$prometheus" promtool check config /etc/prometheus/prometheus.yml \
+	> build/docker-promtool.log 2>&1 && grep -q ' [1-9][0-9]* rules found' build/docker-promtool.log
+result $? "promtool accepts its configuration:$(grep -o ' [0-9]* rules found' \
+	build/docker-promtool.log)"
+python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" "$PROMETHEUS_PORT" kvroutetest \
 	> build/docker-ask.log 2>&1
 status=$?
 grep -E '^(ok  |FAIL)' build/docker-ask.log

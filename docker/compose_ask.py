@@ -1,15 +1,17 @@
-"""compose_ask.py PORT METRICS_PORT METRICS_PORT2 PROJECT - test the promises of the running
-composition."""
+"""compose_ask.py PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT PROJECT - test the promises of the
+running composition."""
 import http.client
 import json
 import random
 import re
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 
-PORT, METRICS_PORT, METRICS_PORT2 = (int(a) for a in sys.argv[1:4])
-PROJECT = sys.argv[4]
+PORT, METRICS_PORT, METRICS_PORT2, PROMETHEUS_PORT = (int(a) for a in sys.argv[1:5])
+PROJECT = sys.argv[5]
 failed = 0
 
 
@@ -101,17 +103,146 @@ def up(port):
 
 def one_agent_killed(talks):
     """The first turns were decided by the agent that is killed."""
-    decided = sum(int(n) for n in re.findall(r"(?m)^kvroute_decisions_total\{.*\} (\d+)$",
-                                             metrics(METRICS_PORT2)))
+    before = decided(METRICS_PORT2)
     docker("kill", container("agent"))
     steady(40, "agent killed")
     later = [chat(turn(t, a[2], words("later", 20))) for t, a in talks]
     result([x[:2] for x in later] == [(200, a[1]) for _, a in talks],
            "the other agent, which had decided %d requests, continues all conversations where they "
-           "were" % decided)
-    now = sum(int(n) for n in re.findall(r"(?m)^kvroute_decisions_total\{.*\} (\d+)$",
-                                         metrics(METRICS_PORT2)))
-    result(now >= decided + 6, "it decided these: %d" % (now - decided))
+           "were" % before)
+    now = decided(METRICS_PORT2)
+    result(now >= before + 6, "it decided these: %d" % (now - before))
+
+
+def decided(port):
+    return sum(int(n) for n in
+               re.findall(r"(?m)^kvroute_decisions_total\{.*\} (\d+)$", metrics(port)))
+
+
+# ---- Prometheus ----
+
+def prometheus(path, **query):
+    c = http.client.HTTPConnection("127.0.0.1", PROMETHEUS_PORT, timeout=20)
+    try:
+        c.request("GET", "/api/v1/%s?%s" % (path, urllib.parse.urlencode(query)))
+        return json.loads(c.getresponse().read())["data"]
+    finally:
+        c.close()
+
+
+def watched():
+    def up_targets():
+        return sum(x["value"][1] == "1" for x in
+                   prometheus("query", query='up{job="kvroute"}')["result"])
+
+    wait("Prometheus reads both agents", 120, lambda: up_targets() == 2)
+    rules = [r["name"] for g in prometheus("rules")["groups"] for r in g["rules"]]
+    result(len(rules) >= 10 and "KvrouteDown" in rules,
+           "it has the alert rules of doc/monitoring: %d" % len(rules))
+    wait("a query has figures of requests", 60, lambda: any(
+        float(x["value"][1]) > 0
+        for x in prometheus("query", query="sum(kvroute_requests_total)")["result"]))
+
+
+# ---- faults under load ----
+
+class Load:
+    """Six clients, each with conversations of three turns, one request after the other."""
+
+    def __init__(self, what):
+        self.what, self.ended = what, threading.Event()
+        self.answered, self.failed = 0, []
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.client, args=(i,)) for i in range(6)]
+
+    def client(self, i):
+        n = 0
+        while not self.ended.is_set():
+            n += 1
+            messages = [{"role": "user", "content": words("%s %d %d" % (self.what, i, n), 200)}]
+            for _ in range(3):
+                try:
+                    status, _, answer = chat(messages)
+                except (OSError, http.client.HTTPException) as e:
+                    status, answer = repr(e), None
+                with self.lock:
+                    if status == 200:
+                        self.answered += 1
+                    else:
+                        self.failed.append(status)
+                if status != 200 or self.ended.is_set():
+                    break
+                messages = turn(messages, answer, "next")
+
+    def at_least(self, more):
+        """Wait for <more> answers from now on."""
+        n, end = self.answered + more, time.time() + 120
+        while self.answered < n and time.time() < end:
+            time.sleep(0.05)
+        return self.answered >= n
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        self.at_least(10)
+        return self
+
+    def __exit__(self, *_):
+        went_on = self.at_least(20)
+        self.ended.set()
+        for t in self.threads:
+            t.join()
+        result(went_on and not self.failed, "%s: %d requests, %d failed %s" % (
+            self.what, self.answered, len(self.failed), self.failed[:3] or ""))
+
+
+def network(verb, service, name):
+    """Cut a container off a network of the composition, or connect it again."""
+    alias = ["--alias", service] if verb == "connect" else []
+    docker("network", verb, *alias, "%s_%s" % (PROJECT, name), container(service))
+
+
+def routed_again(what):
+    """The agents decide requests of now."""
+    before = decided(METRICS_PORT) + decided(METRICS_PORT2)
+    wait(what, 60, lambda: chat([{"role": "user", "content": "again"}])[0] == 200 and
+         decided(METRICS_PORT) + decided(METRICS_PORT2) >= before + 10)
+
+
+def faults():
+    with Load("an agent restarted") as load:
+        docker("restart", "-t", "10", container("agent"))
+        load.at_least(40)
+    wait("both agents are ready again", 120, lambda: all(
+        "\nkvroute_share_siblings 1\n" in metrics(p) for p in (METRICS_PORT, METRICS_PORT2)))
+    with Load("HAProxy reloaded, twice") as load:
+        for _ in range(2):
+            docker("kill", "-s", "USR2", container("haproxy"))
+            load.at_least(40)
+    with Load("an engine paused") as load:
+        docker("pause", container("s2"))
+        load.at_least(60)
+        docker("unpause", container("s2"))
+    with Load("the network between HAProxy and one agent cut and healed") as load:
+        network("disconnect", "agent", "spop")
+        load.at_least(60)
+        network("connect", "agent", "spop")
+        load.at_least(60)
+    with Load("the network between HAProxy and both agents cut and healed") as load:
+        for service in "agent", "agent2":
+            network("disconnect", service, "spop")
+        load.at_least(60)
+        for service in "agent", "agent2":
+            network("connect", service, "spop")
+        routed_again("the agents decide again")
+    with Load("the store killed and started") as load:
+        docker("kill", container("store"))
+        load.at_least(60)
+        docker("start", docker("ps", "-aq", "--filter",
+                               "label=com.docker.compose.project=" + PROJECT,
+                               "--filter", "label=com.docker.compose.service=store"))
+    wait("the agents have the store again", 120, lambda: all(
+        "\nkvroute_share_siblings 1\n" in metrics(p) for p in (METRICS_PORT, METRICS_PORT2)))
 
 
 def main():
@@ -121,6 +252,8 @@ def main():
     hello = [{"role": "user", "content": "hello"}]
     wait("an agent decides, and four engines are up", 180,
          lambda: chat(hello)[0] == 200 and up(METRICS_PORT) == 4)
+    watched()
+    faults()
     talks = conversations()
     one_agent_killed(talks)
     talk, (_, engine, answer) = talks[0]

@@ -127,14 +127,11 @@ case $groups in
 *" build "*)
 	install $want_build
 	;;
-*" images "*)
-	install debootstrap
-	;;
-*" deb "*)
-	install $want_build $want_deb
-	;;
+*" images "* | *" deb "*) ;;
 *)
 	echo "usage: ${0##*/} [build] [demo] [test] [images] [deb]" >&2
 	exit 2
 	;;
 esac
+case $groups in *" images "*) install debootstrap ;; esac
+case $groups in *" deb "*) install $want_build $want_deb ;; esac

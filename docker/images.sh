@@ -1,0 +1,22 @@
+#!/bin/bash
+# images.sh [ARGUMENT...] - build the images of docker-compose.yml, and print their sizes. The
+# arguments go to "docker-compose build". If the base image is neither here nor in a registry that
+# answers, base.sh makes one of Debian's packages. BASE: another base image.
+set -eu
+cd "$(dirname "$0")/.."
+export BASE=${BASE:-debian:bookworm-slim}
+if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
+	! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
+	BASE=localhost/kvroute-base:bookworm
+	tests/tools/deps.sh images
+	docker/base.sh "$BASE"
+	echo "no registry: the base image is made of Debian's packages"
+fi
+compose=docker-compose
+command -v docker-compose > /dev/null || compose="docker compose"
+$compose -f docker/docker-compose.yml --profile prometheus build -q "$@"
+for image in kvroute kvroute-haproxy kvroute-store kvroute-engine kvroute-prometheus; do
+	bytes=$(docker image inspect -f '{{.Size}}' $image)
+	base=$(docker image inspect -f '{{.Size}}' "$BASE")
+	echo "$image: $((bytes / 1000000)) MB, $(((bytes - base) / 1000000)) MB of them on top of the base"
+done
