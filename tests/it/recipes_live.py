@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from fleet import HANG_SECONDS, MALLOC, Ports, edited
+from fleet import BUILD, HANG_SECONDS, MALLOC, Ports, edited
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ACME = {"Authorization": "Bearer example-key-acme"}
@@ -145,7 +145,7 @@ class Feed:
 class Proxy:
     """A recipe, running with ports of its own."""
 
-    def __init__(self, binary, recipe, engines=True, edit=None, handler=None):
+    def __init__(self, binary, recipe, engines=True, edit=None, handler=None, groups=None):
         self.dir = tempfile.mkdtemp(prefix="kvroute-live-")
         self.held = Ports()
         self.feed = Feed(self.held.take(udp=True))
@@ -174,7 +174,7 @@ class Proxy:
             self.start_engines()
         self.out = open(self.dir + "/out", "w+")
         self.proc = subprocess.Popen([binary, "-db", "-f", self.dir + "/haproxy.cfg"],
-                                     env={**os.environ, **MALLOC},
+                                     env={**os.environ, **MALLOC}, extra_groups=groups,
                                      stdout=self.out, stderr=subprocess.STDOUT)
         end = time.monotonic() + HANG_SECONDS
         # Wait until HAProxy runs and has marked the agent as down, else the first requests wait for
@@ -478,6 +478,57 @@ def unix(binary):
         p.close()
 
 
+OTHERS, AGENTS, HAPROXYS, NOBODY = 50001, 50002, 50003, 65534     # numbers of groups and users
+
+
+def unix_groups(binary):
+    """unix-sockets.cfg: HAProxy started as root with a group reaches sockets that have this group
+    by their directory, and none of another group, although its user is a member there"""
+    if os.geteuid() != 0:
+        print("skipped: groups of unix sockets: not root")
+        return
+    for group, state in ((HAPROXYS, b",UP,"), (AGENTS, b",DOWN,")):
+        p = Proxy(binary, "recipes/unix-sockets.cfg", engines=False, groups=[AGENTS, OTHERS],
+                  edit=lambda t: t.replace("global\n", "global\n    uid %d\n    gid %d\n" % (
+                      NOBODY, HAPROXYS), 1))
+        agent = None
+        try:
+            os.chmod(p.dir, 0o755)
+            run = p.dir + "/run/kvroute"
+            os.chown(run, AGENTS, group)
+            os.chmod(run, 0o2750)
+            with open(p.dir + "/kvroute.yaml", "w") as f:
+                f.write('spop: {listen: ["unix@%s/spop.sock"]}\nmetrics: {listen: []}\n'
+                        'log_feed: {tcp: ["unix@%s/log.sock"], udp: []}\n' % (run, run))
+            # a copy, because its folder may be closed to other users
+            shutil.copy(BUILD + "/kvroute", p.dir + "/kvroute")
+            agent = subprocess.Popen(
+                [p.dir + "/kvroute", "-f", p.dir + "/kvroute.yaml"], user=AGENTS, group=AGENTS,
+                extra_groups=[], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            end = time.monotonic() + HANG_SECONDS
+            sock = run + "/spop.sock"
+            while not os.path.exists(sock) and time.monotonic() < end:
+                time.sleep(0.02)
+            st = os.stat(sock)
+            same((st.st_uid, st.st_gid, st.st_mode & 0o777), (AGENTS, group, 0o660), "the socket")
+            if state == b",UP,":
+                while state not in p.command("show stat spoe_agent 4 -1") and (
+                        time.monotonic() < end):
+                    time.sleep(0.05)
+                same(state in p.command("show stat spoe_agent 4 -1"), True, "HAProxy reaches it")
+            else:       # the reason of the last check
+                while b"ermission" not in p.command("show stat spoe_agent 4 -1") and (
+                        time.monotonic() < end):
+                    time.sleep(0.05)
+                stat = p.command("show stat spoe_agent 4 -1")
+                same((b",UP," in stat, b"ermission" in stat), (False, True), "it may not: %r" % stat)
+        finally:
+            if agent is not None:
+                agent.kill()
+                agent.wait()
+            p.close()
+
+
 def headers(binary):
     """headers.cfg: an engine cannot forge decision headers"""
     p = Proxy(binary, "recipes/headers.cfg")
@@ -546,8 +597,8 @@ def main():
         print("0 passed, 1 failed")
         return 1
     stories = [(f, b) for b in binaries
-               for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix, headers,
-                         engine_load, ranks, sliced)]
+               for f in (main_file, counts, udp, own_log, tenants, models, queueing, unix,
+                         unix_groups, headers, engine_load, ranks, sliced)]
 
     def run(story):
         try:
