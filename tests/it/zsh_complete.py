@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""zsh_complete.py FOLDER KVROUTECTL - complete kvroutectl in a real zsh on a terminal, with the
+function in FOLDER: all verbs after the first word, and for each verb the options that the bash
+completion has. Prints what is missing; exits with 1 if something is."""
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+SECONDS = 60
+
+
+class Zsh:
+    def __init__(self, folder):
+        self.home = tempfile.TemporaryDirectory(prefix="kvroute-zsh-")
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.environ.update(HOME=self.home.name, ZDOTDIR=self.home.name, TERM="dumb", LC_ALL="C",
+                              COLUMNS="180", LINES="200")
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        self.type("unsetopt zle_bracketed_paste prompt_cr; stty rows 200 columns 180; PS1='> '\n")
+        self.type("fpath=(%s $fpath); autoload -Uz compinit; compinit -u -D\n" % folder)
+        self.type("LISTMAX=1000; setopt auto_list no_list_ambiguous no_beep\n")
+        self.n = 0
+        self.until_mark()
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def until_mark(self):
+        """What was printed until zsh has taken all that was typed."""
+        self.n += 1
+        self.type("print mark-$((1000 + %d))\n" % self.n)
+        out, end = b"", time.time() + SECONDS
+        while b"mark-%d" % (1000 + self.n) not in out:
+            if time.time() > end:
+                raise SystemExit("no answer of zsh: %r" % out[-500:])
+            if select.select([self.fd], [], [], 1)[0]:
+                out += os.read(self.fd, 65536)
+        return out.decode(errors="replace")
+
+    def complete(self, line):
+        """What zsh lists for <line>. ^U leaves the line empty again."""
+        self.type(line + "\t\t\x15")
+        return self.until_mark()
+
+
+def main(folder, ctl):
+    zsh, bad = Zsh(folder), []
+    text = subprocess.run([ctl, "-h"], capture_output=True, text=True, check=True).stdout
+    verbs = re.findall(r"(?m)^  ([a-z-]+) +[^ ]", text)
+    shown = zsh.complete("kvroutectl ")
+    bad += ["verb " + v for v in verbs if not re.search(r"(?<![\w-])%s +--" % v, shown)]
+    with open(os.path.join(folder, "_kvroutectl")) as f:
+        parts = dict(re.findall(r"(?ms)^([a-z-]+)\)\n  options=\((.*?)\n  \) ;;", f.read()))
+    n = 0
+    for v in verbs:
+        shown = zsh.complete("kvroutectl %s -" % v)
+        for option in re.findall(r"'\*(-[\w-]+)", parts.get(v, "")):
+            n += 1
+            # one option alone is written into the line
+            if not re.search(r"(?<![\w-])%s(?![\w-])" % option, shown):
+                bad.append("option %s of %s" % (option, v))
+    print("%d verbs, %d options%s" % (len(verbs), n, "; missing: " + ", ".join(bad) if bad else ""))
+    return 1 if bad or n < len(verbs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
