@@ -91,8 +91,8 @@ docker exec "$prometheus" promtool check config /etc/prometheus/prometheus.yml \
 	> build/docker-promtool.log 2>&1 && grep -q ' [1-9][0-9]* rules found' build/docker-promtool.log
 result $? "promtool accepts its configuration:$(grep -o ' [0-9]* rules found' \
 	build/docker-promtool.log)"
-python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" "$PROMETHEUS_PORT" kvroutetest \
-	> build/docker-ask.log 2>&1
+python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" "$PROMETHEUS_PORT" \
+	kvroutetest > build/docker-ask.log 2>&1
 status=$?
 grep -E '^(ok  |FAIL)' build/docker-ask.log
 passed=$((passed + $(grep -c '^ok  ' build/docker-ask.log)))

@@ -64,8 +64,8 @@ static inline const uint8_t *owner_at(const struct part *t, uint32_t i)
 	return node_keys(t) + get16(t->p + 2) * 8u + i * OWNER_BYTES;
 }
 
-/* Return the room of a page of <t>. Nodes of format 1 have no room, but 0: their pages get that of a
- * page of token ids, in 16ths of a token, which is what a page of text takes by default, too. */
+/* Return the room of a page of <t>. Nodes of format 1 have no room, but 0: their pages get that of
+ * a page of token ids, in 16ths of a token, which a page of text takes by default, too. */
 static inline uint32_t node_room(const struct snapshot_loader *l, const struct part *t)
 {
 	uint32_t room = get32(t->p + 12);

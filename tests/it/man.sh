@@ -40,7 +40,7 @@ for path in $(sed -n 's/^.*{ API_[A-Z]*, { "\([^"]*\)".*/\1/p' agent/prompt/api.
 		sed 's,^/v1beta/models/$,:generateContent :streamGenerateContent,' | grep -q -- "$path"
 	result $? "haproxy-conf/api-paths.lst has the path $path"
 done
-for file in README.md CONTRIBUTING.md haproxy-conf/README.md; do
+for file in README.md CONTRIBUTING.md CHANGES.md SECURITY.md doc/*.md haproxy-conf/README.md; do
 	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
 		[ -e "$(dirname "$file")/$name" ]
 		result $? "$file names $name"

@@ -5,8 +5,8 @@
 # removed and purged. Needs root, the tools of "make deb-deps" and Debian's archive; skipped by name
 # without. Takes minutes: make test-long.
 #
-# The previous version is built of the last commit whose debian/changelog does not have this version
-# (PREVIOUS=commit: of that one). Without a history it is this version with a lower number.
+# The previous version is built of the last commit whose debian/changelog does not have this
+# version (PREVIOUS=commit: of that one). Without a history it is this one with a lower number.
 #
 # SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this suite;
 # by default both are built here. Last line: "N passed, N failed[, N skipped]".
@@ -113,8 +113,9 @@ if [ ! -s "$tarball" ]; then
 		for field in Pre-Depends Depends; do dpkg-deb -f "$deb" $field; echo; done
 	done | tr ',' '\n' | sed -E 's/[(|].*//; s/ //g' | grep . | sort -u | paste -s -d ,)
 	# the name's end tells mmdebstrap the format
-	mmdebstrap --variant=minbase --include="systemd,systemd-sysv,dbus,haproxy,curl,procps,patch,$needs" \
-		"$suite" "$tarball.new.tar" > build/root/log 2>&1 || skip "no fresh root: build/root/log"
+	needs+=,systemd,systemd-sysv,dbus,haproxy,curl,procps,patch
+	mmdebstrap --variant=minbase --include="$needs" "$suite" "$tarball.new.tar" \
+		> build/root/log 2>&1 || skip "no fresh root: build/root/log"
 	mv "$tarball.new.tar" "$tarball"
 fi
 coproc boot { exec bash tests/it/boot.sh "$tarball" "$work/root"; }
