@@ -65,6 +65,7 @@ declare -A suite=(
 	[kubernetes]="tests/it/kubernetes.sh"
 	[package]="tests/it/package.sh"
 	[arm64]="tests/it/arm64.sh"
+	[debian13]="tests/it/debian13.sh"
 	[service]="python3 tests/it/service.py"
 	[recipes]="python3 tests/it/recipes_live.py"
 	[answers]="python3 tests/it/answers.py"

@@ -8,8 +8,8 @@
 # The previous version is built of the last commit whose debian/changelog does not have this
 # version (PREVIOUS=commit: of that one). Without a history it is this one with a lower number.
 #
-# SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this suite;
-# by default both are built here. Last line: "N passed, N failed[, N skipped]".
+# SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this
+# suite; by default both are built here. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 passed=0 failed=0 skipped=0

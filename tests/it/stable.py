@@ -19,7 +19,8 @@ def text_of(*name):
 
 
 def keys():
-    return ["key " + k for k in re.findall(r'^\t\{ "([\w.]+)",', text_of("agent/conf/keys.c"), re.M)]
+    return ["key " + k for k in re.findall(r'^\t\{ "([\w.]+)",', text_of("agent/conf/keys.c"),
+                                           re.M)]
 
 
 def metrics():
@@ -59,8 +60,8 @@ def rules():
 
 
 def verbs():
-    return ["kvroutectl " + v for v in re.findall(r"^\.Ss ([a-z-]+)$", text_of("doc/kvroutectl.8"),
-                                                  re.M)]
+    return ["kvroutectl " + v for v in re.findall(
+        r"^\.Ss ([a-z-]+)$", text_of("doc/kvroutectl.8"), re.M)]
 
 
 def today():
@@ -71,8 +72,8 @@ def today():
 def all_kinds_are_found():
     """A pattern that no longer fits the source must not look like a kept promise."""
     found = today()
-    for kind, least in {"key": 150, "metric": 100, "argument": 25, "log-field": 15, "variable": 10, "why": 8,
-                        "rule": 15, "kvroutectl": 8}.items():
+    for kind, least in {"key": 150, "metric": 100, "argument": 25, "log-field": 15, "variable": 10,
+                        "why": 8, "rule": 15, "kvroutectl": 8}.items():
         n = sum(x.startswith(kind + " ") for x in found)
         equal(n >= least, True, "%d of kind %s" % (n, kind))
 
