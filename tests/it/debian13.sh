@@ -41,12 +41,13 @@ fi
 work=$(mktemp -d /var/tmp/kvroute-$suite-XXXXXX)
 tar -C "$work" -xf "$tarball" || skip "no root from $tarball"
 src=$work/src/kvroute
-mkdir -p "$src/build/bin" "$src/build/haproxy/3.0"
+mkdir -p "$src/build/bin" "$src/build/haproxy/2.6"
+echo '127.0.0.1 localhost' > "$work/etc/hosts"
 { git ls-files -co --exclude-standard 2> /dev/null ||
 	find . -path ./build -prune -o -type f -print; } |
 	grep -vE '^(\./)?tests/fuzz/' | tar -c -T - | tar -x -C "$src"
 ln -s /usr/bin/redis-server "$src/build/bin/redis-server"
-ln -s /usr/sbin/haproxy "$src/build/haproxy/3.0/haproxy"
+ln -s /usr/sbin/haproxy "$src/build/haproxy/2.6/haproxy"	# as deps.sh does it there
 
 # Run a shell command in the root, in the tree; its processes end with it.
 inside() {
@@ -76,7 +77,7 @@ if wanted unit || wanted tls; then
 	inside './kvroute -V' | sed 's/^/      /'
 fi
 if wanted unit; then
-	try "the unit programs build without a warning" units "$build unit-programs" &&
+	try "the unit programs build without a warning" units "$build -k unit-programs" &&
 		inside 'make -s unit CFLAGS="-O1 -g1"' > build/debian13-unit.log 2>&1
 	read -r p _ f _ <<< "$(grep -E '^[0-9]+ passed' build/debian13-unit.log | tail -n 1 | tr -d ,)"
 	[ "${f:-1}" = 0 ]
@@ -87,7 +88,7 @@ if wanted tls; then
 	inside './kvroute -V' | grep -qE '^hiredis [1-9].*' && inside './kvroute -V' | grep -q '^OpenSSL'
 	result $? "it has a hiredis with TLS"
 	try "share.tls works with Redis over TLS" tls "python3 tests/it/share.py -k tls"
-	! grep -E '^skipped' build/debian13-tls.log
+	! grep -E '^skipped: .*(TLS|tls)' build/debian13-tls.log
 	result $? "no story of TLS is skipped: $(grep -c '^ok' build/debian13-tls.log) stories"
 fi
 if wanted deb; then

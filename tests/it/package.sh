@@ -62,10 +62,21 @@ files() {
 		-path /root -o -path /var/tmp -o -path /.boot \) -prune -o -print | LC_ALL=C sort
 }
 
-ask() {	# a word: prints status and server of a request through HAProxy
-	inside curl -s -o /dev/null -w '%{http_code} %header{x-kv-why}' -H content-type:application/json \
+# Number and reason of the agent's last decision; nothing if it does not answer.
+decision() {
+	inside curl -s --max-time 2 'http://127.0.0.1:9402/decisions?n=1' |
+		grep -oE '"(decision|why)":"?[0-9a-z]+' | head -n 2 | cut -d : -f 2 | tr -d '"' | paste -s -d ' '
+}
+
+ask() {	# a word: prints status of a request through HAProxy, and why the agent chose its server
+	local before after status
+	before=$(decision)
+	status=$(inside curl -s -o /dev/null -w '%{http_code}' -H content-type:application/json \
 		-d '{"model":"m","messages":[{"role":"user","content":"'"$1 $(printf '%0400d' 7)"'"}]}' \
-		http://127.0.0.1:8080/v1/chat/completions
+		http://127.0.0.1:8080/v1/chat/completions)
+	after=$(decision)
+	[ "$after" != "$before" ] || after=
+	echo "$status ${after#* }"
 }
 
 [ "$(id -u)" = 0 ] || skip "not root"
@@ -170,12 +181,10 @@ cat >> "$work/root$cfg" <<-'CFG'
 
 	frontend llm
 	    bind :8080
-	    http-request return status 200 if { path /health }
 	    default_backend engines
 
 	backend engines
 	    balance leastconn
-	    http-response set-header x-kv-why %[var(txn.kvroute.why)]
 	    server s1 127.0.0.1:8001 check
 	    server s2 127.0.0.1:8002 check
 	    server s3 127.0.0.1:8003 check
@@ -183,8 +192,10 @@ cat >> "$work/root$cfg" <<-'CFG'
 CFG
 cp "$work/root$cfg" "$work/mine.cfg"
 inside systemctl restart haproxy
-until_inside curl -sf http://127.0.0.1:8080/health && [[ $(ask zero) == '200 ' ]]
-result $? "HAProxy balances before it is attached: $(ask zero)"
+until_inside curl -sf -d '{"messages":[]}' http://127.0.0.1:8080/v1/chat/completions
+zero=$(ask zero)
+[ "$zero" = '200 ' ]
+result $? "HAProxy balances before it is attached: $zero"
 inside sh -c "kvroutectl doctor -c $cfg --write > /tmp/attach.diff &&
 	patch -d / -p1 < /tmp/attach.diff" > "$work/log" 2>&1
 status=$?

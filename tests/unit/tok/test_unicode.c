@@ -115,7 +115,7 @@ static void some_characters(void **state)
 
 static void utf8_round_trip(void **state)
 {
-	uint8_t p[4];
+	uint8_t p[4] = { 0 };
 	uint32_t cp, got;
 	size_t n;
 
