@@ -14,7 +14,9 @@ if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
 fi
 compose=docker-compose
 command -v docker-compose > /dev/null || compose="docker compose"
-$compose -f docker/docker-compose.yml --profile prometheus build -q "$@"
+# one service of each image
+$compose -f docker/docker-compose.yml --profile prometheus build -q "$@" \
+	agent haproxy store s1 prometheus
 for image in kvroute kvroute-haproxy kvroute-store kvroute-engine kvroute-prometheus; do
 	bytes=$(docker image inspect -f '{{.Size}}' $image)
 	base=$(docker image inspect -f '{{.Size}}' "$BASE")

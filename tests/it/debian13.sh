@@ -33,7 +33,7 @@ if [ ! -s "$tarball" ]; then
 	mkdir -p build/root
 	packages=gcc,make,libc6-dev,libev-dev,libpcre2-dev,libseccomp-dev,libxxhash-dev,libyaml-dev
 	packages+=,libzmq3-dev,libhiredis-dev,libssl-dev,libcmocka-dev,dpkg-dev,debhelper,fakeroot
-	packages+=,lintian,pkg-config,python3,openssl,redis-server,haproxy,procps
+	packages+=,build-essential,lintian,pkg-config,python3,openssl,redis-server,haproxy,procps
 	mmdebstrap --variant=minbase --include="$packages" "$suite" "$tarball.new.tar" \
 		> build/root/$suite.log 2>&1 || skip "no packages of $suite: build/root/$suite.log"
 	mv "$tarball.new.tar" "$tarball"
