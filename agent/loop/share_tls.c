@@ -75,6 +75,15 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
+/* hiredis begins the handshake, and the whole of it may pass in this call. */
+static const char *why_not_started(const SSL *ssl, const char *text)
+{
+	static const char prefix[] = "SSL_connect failed: ";
+	size_t n = strlen(prefix);
+
+	return tls_why(ssl, strncmp(text, prefix, n) == 0 ? text + n : text);
+}
+
 void *tls_start(struct tls *t, struct redisContext *ctx, const char *host, const char **why)
 {
 	SSL *ssl = SSL_new(t->ctx);
@@ -90,7 +99,8 @@ void *tls_start(struct tls *t, struct redisContext *ctx, const char *host, const
 	SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	if (redisInitiateSSL(ctx, ssl) == REDIS_OK)	/* <ctx> owns it now */
 		return ssl;
-	*why = ctx->errstr;
+	*why = why_not_started(ssl, ctx->errstr);
+	SSL_free(ssl);
 	return NULL;
 }
 

@@ -983,7 +983,9 @@ def has_tls():
 
 
 class TlsStore(Store):
-    """A store that speaks TLS only, except for the commands of this test, as <name>."""
+    """A store that speaks TLS only, except for the commands of this test, as <name>.
+
+    It listens on both addresses that localhost may have, because an agent tries each."""
 
     def __init__(self, name):
         self.certificates = tempfile.mkdtemp(prefix="kvroute-tls-")
@@ -991,7 +993,8 @@ class TlsStore(Store):
         self.name, self.tls_port = name, free_ports(1)[0]
         super().__init__("--tls-port", self.tls_port, "--tls-auth-clients", "no",
                          "--tls-cert-file", self.file("store.pem"), "--tls-key-file",
-                         self.file("store.key"), "--tls-ca-cert-file", self.file("ca.pem"))
+                         self.file("store.key"), "--tls-ca-cert-file", self.file("ca.pem"),
+                         "--bind", "127.0.0.1", "-::1")
 
     def file(self, name):
         return os.path.join(self.certificates, name)
@@ -1014,7 +1017,8 @@ def no_tls(what):
 
 @case
 def over_tls():
-    """hiredis carries TLS; an authority that did not sign the certificate is refused, and said."""
+    """hiredis carries TLS. An authority that did not sign the certificate, and a store that does
+    not run, are said, each with its remedy."""
     if no_tls("share.tls"):
         return
     with TlsStore("localhost") as s, TlsStore("localhost") as t:
@@ -1027,8 +1031,13 @@ def over_tls():
                 m.value('snapshots_total{result="written"}') for m in (a, b)) > 0)
             assert a.value("store_failures_total") == 0, a.log()
         with Scene(s, share="warm_timeout: 0, tls: true, tls_ca: %s" % t.file("ca.pem")) as a:
-            wait_for("a warning", SECONDS, lambda: "set share.tls_ca" in a.log())
+            wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
+            assert "set share.tls_ca" in a.log(), a.log()
             assert a.value("connected") == 0
+        t.kill()
+        with Scene(t, share="warm_timeout: 0, tls: true, tls_ca: %s" % t.file("ca.pem")) as a:
+            wait_for("a warning", SECONDS, lambda: "the store cannot be used" in a.log())
+            assert "remedy=\"start the store" in a.log(), a.log()
 
 
 @case
