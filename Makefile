@@ -38,7 +38,7 @@ ifndef HAVE_HIREDIS_SSL
 HAVE_HIREDIS_SSL := $(if $(HAVE_HIREDIS),$(shell printf '\043include <hiredis/hiredis_ssl.h>' | \
 	$(CC) -E - > /dev/null 2>&1 && echo yes))
 endif
-# tests/it/install.sh checks each of these in the built programs. Sanitizers bring checks of their own.
+# tests/it/install.sh checks each of these in the built programs. Sanitizers have their own checks.
 machine := $(shell $(CC) -dumpmachine)
 HARDEN  := -fPIE -fstack-protector-strong -fstack-clash-protection \
            $(if $(filter x86_64-%,$(machine)),-fcf-protection=full) \
