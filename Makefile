@@ -22,7 +22,7 @@ VERSION := 1.0.0
 say = $(if $(V),,@$(if $(QUIET),,echo "  $(1)";))
 
 # Without LTO: of bench_agent's least times it saved 0.2 of 5.7 us for 16 KB and 0.3 of 19.3 us for
-# 128 KB (gcc 12), and the link takes a minute.
+# 128 KB (gcc 12, a busy machine).
 CFLAGS  ?= $(OPT) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
            -Wwrite-strings -Wvla -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers \
