@@ -147,6 +147,9 @@ $(B)/agent/version.o: $(B)/commit
 $(B)/commit: FORCE
 	@mkdir -p $(@D); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 .PHONY: FORCE
+# these are compiled with the version
+$(addprefix $(B)/agent/,ctl/main.o $(addprefix loop/,loop.o metrics.o poll_engine.o status_page.o \
+	tokfile.o)): Makefile
 
 $(B)/kvroute: $(B)/agent/main.o $(B)/agent/version.o $(call libs,$(uses_conf))
 	$(link) $(LIBS)
