@@ -43,27 +43,39 @@ class Zsh:
                 out += os.read(self.fd, 65536)
         return out.decode(errors="replace")
 
-    def complete(self, line):
-        """What zsh lists for <line>. ^U leaves the line empty again."""
-        self.type(line + "\t\t\x15")
-        return self.until_mark()
+    def complete(self, line, words):
+        """What zsh lists for <line>; again and slower if one of <words> lacks, because zsh lists
+        nothing while more is typed. ^U leaves the line empty again."""
+        shown, pause = "", 0
+        while pause < 10 and not all(has(shown, w) for w in words):
+            for key in (line + "\t", "\t", "\x15"):
+                self.type(key)
+                time.sleep(pause)
+            shown += self.until_mark()
+            pause = 2 * pause or 0.1
+        return shown
+
+
+def has(shown, word):
+    return re.search(r"(?<![\w-])%s(?![\w-])" % word, shown)
 
 
 def main(folder, ctl):
     zsh, bad = Zsh(folder), []
     text = subprocess.run([ctl, "-h"], capture_output=True, text=True, check=True).stdout
     verbs = re.findall(r"(?m)^  ([a-z-]+) +[^ ]", text)
-    shown = zsh.complete("kvroutectl ")
-    bad += ["verb " + v for v in verbs if not re.search(r"(?<![\w-])%s +--" % v, shown)]
+    shown = zsh.complete("kvroutectl ", [v + " +--" for v in verbs])
+    bad += ["verb " + v for v in verbs if not has(shown, v + " +--")]
     with open(os.path.join(folder, "_kvroutectl")) as f:
         parts = dict(re.findall(r"(?ms)^([a-z-]+)\)\n  options=\((.*?)\n  \) ;;", f.read()))
     n = 0
     for v in verbs:
-        shown = zsh.complete("kvroutectl %s -" % v)
-        for option in re.findall(r"'\*(-[\w-]+)", parts.get(v, "")):
+        options = re.findall(r"'\*(-[\w-]+)", parts.get(v, ""))
+        shown = zsh.complete("kvroutectl %s -" % v, options)
+        for option in options:
             n += 1
             # one option alone is written into the line
-            if not re.search(r"(?<![\w-])%s(?![\w-])" % option, shown):
+            if not has(shown, option):
                 bad.append("option %s of %s" % (option, v))
     print("%d verbs, %d options%s" % (len(verbs), n, "; missing: " + ", ".join(bad) if bad else ""))
     return 1 if bad or n < len(verbs) else 0
