@@ -41,6 +41,8 @@ void chat_scratch_free(struct chat_scratch *s)
 	buf_free(&s->closed);
 	buf_free(&s->text);
 	buf_free(&s->other);
+	buf_free(&s->left);
+	buf_free(&s->resume.state);
 	vec_free(&s->runs);
 	mem_free(s);
 }
@@ -93,6 +95,7 @@ static enum chat_result of_jinja(struct rendering *r, enum jinja_result result,
 		[JINJA_LIMIT] = CHAT_LIMIT,
 		[JINJA_NO_MEMORY] = CHAT_NO_MEMORY,
 		[JINJA_STOPPED] = CHAT_NO_MEMORY,
+		[JINJA_MISSED] = CHAT_UNKNOWN,
 	};
 
 	if (result != JINJA_OK)
@@ -104,20 +107,32 @@ static enum chat_result by_template(struct rendering *r)
 {
 	const struct chat *c = r->c;
 	struct make k = { .mem = r->s->mem, .work = r->work };
-	struct jval vars = chat_variables(&k, r);
+	struct jval vars;
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jinja_error e = { .line = 0 };
 	bool tools = c->tool_use != NULL && is_list(r->tools);
 	enum jinja_result result;
 	uint64_t took = 0;
 
+	if (r->resume != NULL)
+		r->messages.flags |= JV_WATCHED;
+	vars = chat_variables(&k, r);
 	limits.steps = r->work->left / STEPS_TWO < STEPS_MOST / 2 ? 2 * (r->work->left / STEPS_TWO)
 								  : STEPS_MOST;
 	limits.took = &took;
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
-	result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
-	    &limits, jinja_buf_sink, r->into, &e);
+	if (r->resume != NULL) {
+		r->resume->list = r->messages.v;
+		r->resume->n = r->messages.n;
+		r->resume->text = r->into;
+		r->resume->most_steps = STEPS_MOST;
+		result = jinja_render_on(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
+		    &limits, r->resume, &e);
+	} else {
+		result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
+		    &limits, jinja_buf_sink, r->into, &e);
+	}
 	work_spend(r->work, took * STEPS_TWO / 2);
 	return of_jinja(r, result, &e);
 }
@@ -211,6 +226,11 @@ static enum chat_result read_body(struct rendering *r)
 		raw = span_of(r->s->closed.p, r->s->closed.n);
 		r->in_list = cut.in_list;
 	}
+	return chat_of_body(r, raw);
+}
+
+enum chat_result chat_of_body(struct rendering *r, struct span raw)
+{
 	errno = 0;
 	if (make_from_json(r->s->mem, r->work, raw, BODY_DEPTH, &r->body) < 0) {
 		if (errno == E2BIG)
@@ -233,6 +253,7 @@ static enum chat_result to_messages(struct rendering *r)
 	t = traits_of(r);
 	how.parts = t->parts;
 	r->messages = make_messages(&k, &how, get(r->body, "messages"));
+	r->developer = k.developer;
 	r->messages = k.state == MAKE_GOOD && k.developer && !t->developer
 	    ? make_systems(&k, r->messages)
 	    : r->messages;
@@ -263,15 +284,25 @@ static enum chat_result convert(struct rendering *r)
 	return is_list(r->messages) ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it has no messages");
 }
 
+bool chat_goes_on(const struct rendering *r)
+{
+	return chat_truth(get(r->body, "continue_final_message"), false);
+}
+
+bool chat_completes(const struct rendering *r)
+{
+	return chat_truth(
+	    get(r->body, "add_generation_prompt"), r->c->format != CHAT_HARMONY || !chat_goes_on(r));
+}
+
 /* Check two options that harmony ignores, because the engine rejects bad ones before it renders. */
 static enum chat_result write_whole(struct rendering *r)
 {
-	bool harmony = r->c->format == CHAT_HARMONY,
-	     goes_on = chat_truth(get(r->body, "continue_final_message"), false);
+	bool harmony = r->c->format == CHAT_HARMONY, goes_on = chat_goes_on(r);
 	enum chat_result result;
 	struct span last;
 
-	r->completion = chat_truth(get(r->body, "add_generation_prompt"), !harmony || !goes_on);
+	r->completion = chat_completes(r);
 	if (goes_on && r->completion)
 		return chat_why(r, CHAT_REFUSED, "an answer cannot begin and go on");
 	r->completion |= harmony;
@@ -308,7 +339,7 @@ static bool has_lone_half(struct span raw)
 	return false;
 }
 
-static bool has_replacement(struct span text)
+bool chat_has_replacement(struct span text)
 {
 	const char *p = text.n > 0 ? text.p : "", *end = p + text.n;
 
@@ -321,9 +352,9 @@ static bool has_replacement(struct span text)
 }
 
 /* Reject half a surrogate pair: Python keeps it, no tokenizer does, and the text has U+FFFD. */
-static enum chat_result check_halves(struct rendering *r)
+enum chat_result chat_check_halves(struct rendering *r)
 {
-	if (has_replacement(span_of(r->s->text.p, r->s->text.n)) && has_lone_half(r->b->raw))
+	if (chat_has_replacement(span_of(r->s->text.p, r->s->text.n)) && has_lone_half(r->b->raw))
 		return chat_why(r, CHAT_REFUSED, "there is half a surrogate pair in its text");
 	return CHAT_DONE;
 }
@@ -347,16 +378,28 @@ static void set_out(struct rendering *r)
 	r->out->tools_unseen = r->b->cut && get(r->body, "tools").kind == JV_MISSING;
 }
 
+static void start(struct rendering *r, const struct chat *c, struct chat_scratch *s,
+    const struct chat_body *b, struct chat_text *out)
+{
+	*out = (struct chat_text){ .p = "", .keep = SIZE_MAX };
+	*r = (struct rendering){ .c = c, .s = s, .b = b, .out = out, .any = { WORK_ANY } };
+	r->work = b->work != NULL ? b->work : &r->any;
+	jinja_mem_wipe(s->mem);
+}
+
 enum chat_result chat_render(
     const struct chat *c, struct chat_scratch *s, const struct chat_body *b, struct chat_text *out)
 {
-	struct rendering r = { .c = c, .s = s, .b = b, .out = out, .any = { WORK_ANY } };
+	struct rendering r;
 	enum chat_result result;
 	size_t had;
 
-	*out = (struct chat_text){ .p = "", .keep = SIZE_MAX };
-	r.work = b->work != NULL ? b->work : &r.any;
-	jinja_mem_wipe(s->mem);
+	start(&r, c, s, b, out);
+	if (b->turn != NULL && chat_turn_on(&r)) {
+		set_out(&r);
+		return CHAT_DONE;
+	}
+	start(&r, c, s, b, out);
 	result = read_body(&r);
 	had = jinja_mem_used(s->mem);
 	if (result == CHAT_DONE)
@@ -365,13 +408,17 @@ enum chat_result chat_render(
 		chat_note_unseen(&r);
 		result = convert(&r);
 	}
+	if (result == CHAT_DONE && b->turn != NULL)
+		chat_turn_start(&r);
 	work_spend(r.work, (jinja_mem_used(s->mem) - had) / STEP_MADE);
 	if (result == CHAT_DONE)
 		result = b->cut ? chat_write_part(&r) : write_whole(&r);
 	if (result == CHAT_DONE)
-		result = check_halves(&r);
+		result = chat_check_halves(&r);
 	if (result != CHAT_DONE)
 		return result;
+	if (r.resume != NULL)
+		chat_turn_leave(&r, 0, (struct span){ .n = 0 });
 	set_out(&r);
 	return out->n > 0 && s->runs.n == 0
 	    ? chat_why(&r, CHAT_NO_MEMORY, "there is no memory for its text")

@@ -47,6 +47,22 @@ void chat_scratch_free(struct chat_scratch *s);		/* wipes it */
 
 enum chat_api { CHAT_COMPLETIONS, CHAT_MESSAGES, CHAT_RESPONSES };
 
+/* What a turn of a conversation leaves, so that the next one is rendered on from there (resume.h).
+ * The caller stores <left> for bodies whose first <left_at> bytes are the same, and only for these.
+ * It has no text of a message. */
+struct chat_turn {
+	const struct hash_key *key;
+	struct span memo;	/* what an earlier body left after <at> bytes; n == 0: nothing is known */
+	uint64_t at;
+	struct span lead;	/* the text is to begin with it, if <resumed> */
+	/* set by chat_render() */
+	bool resumed;		/* the text is <lead> and what follows the place of <memo> */
+	bool good;		/* the rest is set */
+	uint64_t left_at;
+	size_t text_at;		/* the bytes of the text that belong to these */
+	struct span left;	/* borrowed as the text */
+};
+
 struct chat_body {
 	enum chat_api api;
 	struct span raw;	/* borrowed for the call */
@@ -54,6 +70,7 @@ struct chat_body {
 	struct jinja_time now;	/* the engine's time */
 	/* charged for what is done; NULL: only the limits of one rendering apply */
 	struct work_left *work;
+	struct chat_turn *turn;	/* NULL: nothing is known or kept */
 };
 
 enum chat_result {

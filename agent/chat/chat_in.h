@@ -6,6 +6,7 @@
 #include "agent/base/vec.h"
 #include "agent/chat/chat.h"
 #include "agent/chat/make_in.h"
+#include "agent/jinja/resume.h"
 
 /* Properties of a template that engines detect before they use it. */
 struct chat_traits {
@@ -32,6 +33,8 @@ struct chat_scratch {
 	struct jinja_mem *mem;
 	struct buf closed;		/* a cut body with its brackets closed */
 	struct buf text, other;	/* <other>: the text with one more message */
+	struct buf left;	/* what a turn leaves */
+	struct jinja_resume resume;
 	VEC(struct chat_run) runs;
 };
 
@@ -42,8 +45,10 @@ struct rendering {
 	const struct chat_body *b;
 	struct chat_text *out;
 	struct buf *into;
+	struct jinja_resume *resume;	/* NULL: the text is not to go on later */
 	struct jval body, messages, tools;
 	bool completion;	/* the text ends with the start of an answer */
+	bool developer;		/* there is a message of that role */
 	bool in_list;		/* the body was cut within its messages: more may follow */
 	struct work_left *work, any;	/* the budget; <any>: if the caller has none */
 };
@@ -63,6 +68,20 @@ enum chat_result chat_write(struct rendering *r, struct buf *into);
  * completions. */
 void chat_note_unseen(struct rendering *r);
 enum chat_result chat_write_part(struct rendering *r);
+
+/* chat.c: the steps of rendering a body that is not cut */
+enum chat_result chat_of_body(struct rendering *r, struct span raw);	/* reads it */
+bool chat_goes_on(const struct rendering *r);
+bool chat_completes(const struct rendering *r);
+bool chat_has_replacement(struct span text);
+enum chat_result chat_check_halves(struct rendering *r);
+
+/* turn.c: chat_turn_on() renders on from b->turn->memo. Returns false if it does not fit: all is to
+ * be rendered. Before that, chat_turn_start() says what is to be noted; chat_turn_leave() sets what
+ * is left, after success. */
+bool chat_turn_on(struct rendering *r);
+void chat_turn_start(struct rendering *r);
+void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo);
 
 /* options.c */
 /* variables of the template */

@@ -90,6 +90,7 @@ struct function {
 	struct node *params;	/* N_NAME */
 	struct node *defaults;	/* of the last parameters */
 	uint32_t n_params, n_defaults, n_slots;
+	uint32_t number;	/* in the template */
 	int32_t caller, kwargs, varargs;	/* slots of the special parameters; -1: unused */
 	bool explicit_caller;			/* a parameter is called "caller" */
 	struct scope scope;
@@ -100,10 +101,15 @@ struct node {
 	uint8_t type, op;
 	bool soft;		/* in a branch: an unknown filter or test fails only if executed */
 	bool loop_var;		/* N_FOR: the body uses <loop> */
+	bool top;		/* N_FOR: in no other scope than the template's */
+	/* the node around it does no more with its value than to go through it, count it, name it or
+	 * take an item; <indexed>: the last of these */
+	bool carried, indexed;
 	uint16_t depth, id;
 	uint32_t line;
 	uint16_t up;
 	uint32_t slot;
+	uint32_t number;	/* N_FOR: its place in the template */
 	struct node *next;	/* next node of a list */
 	struct node *a, *b, *c, *kids, *alt;
 	union {
@@ -119,6 +125,7 @@ struct jinja {
 	struct node *body;
 	struct scope scope;
 	uint32_t n_slots;
+	uint32_t *root, n_root;		/* slots of the top level */
 	size_t bytes;
 };
 

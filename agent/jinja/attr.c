@@ -180,6 +180,8 @@ bool jx_get_attr(struct run *r, struct jval obj, struct jval name, unsigned id, 
 	const struct jval *v;
 	bool found;
 
+	if (obj.kind == JV_UNREAD)
+		return jx_missed(r);
 	if (obj.kind == JV_DICT && (id == 0 || !(attributes[id].kinds & D))) {
 		v = jdict_get(obj.d, name);
 		if (v != NULL) {
@@ -251,6 +253,8 @@ bool jx_get_item(struct run *r, struct jval obj, struct jval key, struct jval *o
 	switch (obj.kind) {
 	case JV_MISSING: case JV_UNDEF:
 		return jx_use_undefined(r, obj);
+	case JV_UNREAD:
+		return jx_missed(r);
 	case JV_DICT:
 		v = jval_hashable(key) ? jdict_get(obj.d, key) : NULL;
 		if (v == NULL)

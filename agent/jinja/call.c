@@ -323,6 +323,7 @@ static bool call_function(struct run *r, unsigned id, const struct args *a, stru
 	case FN_RAISE:
 		return call_raise(r, a);
 	case FN_STRFTIME:
+		jx_whole_read(r);	/* another time, another text */
 		return jx_bind(r, "strftime_now()", a, names, 1, &format) && jx_strftime_now(r, format, out);
 	}
 	return jx_unknown(r, "a function of Jinja2 that is not known here");

@@ -11,7 +11,7 @@ static bool eval_name(struct run *r, const struct node *n, struct jval *out)
 	*out = rec->slot[n->slot];
 	if (out->kind == JV_MISSING)
 		*out = undefined(UNDEF_NAME, n->name.p, n->name.n, 0);
-	return true;
+	return !is_watched(out) || jx_touched(r, n, *out);
 }
 
 static bool eval_items(struct run *r, const struct node *n, struct jval *out)
@@ -303,6 +303,8 @@ static bool eval_deep(struct run *r, const struct node *n, struct jval *out)
 		if (!jx_eval(r, n->a, out) || !jx_eval(r, n->b, &key))
 			return false;
 		r->line = n->line;
+		if (is_watched(out))
+			jx_item_read(r, *out, key);
 		return jx_get_item(r, *out, key, out);
 	case N_SLICE:
 		return eval_slice(r, n, out);
@@ -335,5 +337,5 @@ bool jx_eval(struct run *r, const struct node *n, struct jval *out)
 		return false;
 	ok = eval_deep(r, n, out);
 	r->depth--;
-	return ok;
+	return ok && (!is_watched(out) || jx_touched(r, n, *out));
 }

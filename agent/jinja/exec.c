@@ -370,15 +370,20 @@ static enum flow loop_body(struct run *r, const struct node *n, struct jval item
 
 /* Execute a loop whose body uses <loop>, which needs to look one item ahead. */
 static enum flow loop_known(struct run *r, const struct node *n, struct jval source,
-			    bool *completed)
+			    uint64_t skip, bool *completed)
 {
 	struct loop *l = jx_take(r, sizeof(*l));
+	bool tracked = n->top && r->track.on;
 	enum flow f = FLOW_ON;
 	int more;
 
 	if (l == NULL || !jx_loop_start(r, l, source))
 		return FLOW_FAILED;
+	if (skip > 0)
+		jx_loop_skip(l, skip);
 	while ((more = jx_loop_next(r, l)) > 0) {
+		if (tracked)
+			jx_loop_item(r, l, l->index, *completed);
 		r->rec->slot[n->slot] = (struct jval){ .kind = JV_LOOP, .p = l };
 		f = loop_body(r, n, l->now, completed);
 		if (f == FLOW_BREAK || f == FLOW_FAILED)
@@ -388,8 +393,9 @@ static enum flow loop_known(struct run *r, const struct node *n, struct jval sou
 }
 
 static enum flow loop_plain(struct run *r, const struct node *n, struct jval source,
-			    bool *completed)
+			    uint64_t skip, bool *completed)
 {
+	bool tracked = n->top && r->track.on;
 	struct iter it;
 	struct jval item;
 	enum flow f;
@@ -397,7 +403,11 @@ static enum flow loop_plain(struct run *r, const struct node *n, struct jval sou
 
 	if (!jx_iter_start(r, source, &it))
 		return FLOW_FAILED;
+	it.at = skip;
+	it.any = true;
 	while ((more = jx_iter_next(r, &it, &item)) > 0) {
+		if (tracked)
+			jx_loop_item(r, NULL, it.at - 1, *completed);
 		f = loop_body(r, n, item, completed);
 		if (f == FLOW_BREAK || f == FLOW_FAILED)
 			return f;
@@ -410,12 +420,18 @@ static enum flow loop_plain(struct run *r, const struct node *n, struct jval sou
 static enum flow exec_for(struct run *r, const struct node *n)
 {
 	struct jval source;
-	bool completed = false;
+	bool completed = false, inside = r->track.on;
+	uint64_t skip = 0;
 	enum flow f;
 
-	if (!jx_eval(r, n->b, &source) || !filter_source(r, n, &source))
+	if (!jx_eval(r, n->b, &source) || !filter_source(r, n, &source) ||
+	    (n->top && !jx_loop_begin(r, n, source, &skip, &completed)))
 		return FLOW_FAILED;
-	f = n->loop_var ? loop_known(r, n, source, &completed) : loop_plain(r, n, source, &completed);
+	f = n->loop_var ? loop_known(r, n, source, skip, &completed) :
+			  loop_plain(r, n, source, skip, &completed);
+	if (f == FLOW_ON && r->track.on && !inside)
+		jx_loop_end(r, completed);
+	r->track.on = inside;
 	if (f == FLOW_FAILED || n->alt == NULL || completed)
 		return f == FLOW_FAILED ? f : FLOW_ON;
 	jx_enter(r, &n->scope[1]);

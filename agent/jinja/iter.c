@@ -60,6 +60,7 @@ bool jx_iter_start(struct run *r, struct jval v, struct iter *it)
 		return jx_raise(r, "TypeError: '%s' object is not iterable", jval_type(v.kind));
 	it->of = v;
 	it->at = 0;
+	it->any = false;
 	return true;
 }
 
@@ -115,7 +116,7 @@ int jx_iter_next(struct run *r, struct iter *it, struct jval *out)
 		if (it->at == it->of.n)
 			return 0;
 		*out = it->of.v[it->at++];
-		return 1;
+		return out->kind != JV_UNREAD || it->any || jx_missed(r) ? 1 : -1;
 	case JV_STR:
 		return next_char(it, out);
 	case JV_DICT:
@@ -200,6 +201,7 @@ bool jx_loop_start(struct run *r, struct loop *l, struct jval source)
 	l->index = UINT64_MAX;
 	if (!jx_iter_start(r, source, &l->it))
 		return false;
+	l->it.any = true;
 	return true;
 }
 
@@ -210,6 +212,13 @@ static int take_next(struct run *r, struct loop *l, struct jval *out)
 		return 1;
 	}
 	return jx_iter_next(r, &l->it, out);
+}
+
+void jx_loop_skip(struct loop *l, uint64_t n)
+{
+	l->it.at = n;
+	l->index = n - 1;
+	l->now = l->source.v[n - 1];
 }
 
 int jx_loop_next(struct run *r, struct loop *l)
@@ -263,6 +272,8 @@ static bool loop_side(struct run *r, struct loop *l, bool next, struct jval *out
 		return true;
 	}
 	more = look_ahead(r, l);
+	jx_end_read(r, l, more == 0);
+	jx_next_read(r, l);
 	*out = more > 0 ? l->after : undefined(UNDEF_HINT, after, sizeof(after) - 1, 0);
 	return more >= 0;
 }
@@ -279,6 +290,7 @@ bool jx_loop_attr(struct run *r, struct loop *l, struct span name, struct jval *
 		*out = jval_bool(l->index == 0);
 	} else if (span_eq(name, SPAN("last"))) {
 		more = look_ahead(r, l);
+		jx_end_read(r, l, more == 0);
 		*out = jval_bool(more == 0);
 		return more >= 0;
 	} else if (span_eq(name, SPAN("previtem")) || span_eq(name, SPAN("nextitem"))) {
@@ -287,6 +299,8 @@ bool jx_loop_attr(struct run *r, struct loop *l, struct span name, struct jval *
 		   span_eq(name, SPAN("revindex0"))) {
 		if (!loop_length(r, l, &n))
 			return false;
+		if (l == r->track.loop)
+			jx_whole_read(r);
 		*out = jval_int((int64_t)(name.p[0] == 'l' ? n : n - l->index - (name.n == 9)));
 	} else if (span_eq(name, SPAN("depth")) || span_eq(name, SPAN("depth0"))) {
 		*out = jval_int(name.n == 5);

@@ -56,7 +56,8 @@ enum jinja_result {
 	JINJA_UNKNOWN,		/* the template used something unsupported */
 	JINJA_LIMIT,		/* a limit was reached: steps, output, depth or memory */
 	JINJA_NO_MEMORY,
-	JINJA_STOPPED		/* the sink returned false */
+	JINJA_STOPPED,		/* the sink returned false */
+	JINJA_MISSED		/* resume.h: all of it must be rendered */
 };
 const char *jinja_result_name(enum jinja_result r);
 

@@ -18,7 +18,8 @@ struct jinja_limits jinja_limits_defaults(void)
 
 const char *jinja_result_name(enum jinja_result res)
 {
-	static const char *const names[] = { "ok", "raised", "unknown", "limit", "no-memory", "stopped" };
+	static const char *const names[] = { "ok", "raised", "unknown", "limit", "no-memory", "stopped",
+					     "missed" };
 
 	return names[res];
 }
@@ -259,6 +260,23 @@ bool jinja_buf_sink(void *arg, const char *p, size_t n, enum jinja_origin origin
 
 /* ---- rendering --------------------------------------------------------------------------- */
 
+enum jinja_result jx_render(struct run *r, struct jinja_error *why)
+{
+	const struct jinja *t = r->t;
+
+	r->rec = jx_take(r, sizeof(*r->rec) + t->n_slots * sizeof(r->rec->slot[0]));
+	if (r->rec != NULL) {
+		memset(r->rec, 0, sizeof(*r->rec) + t->n_slots * sizeof(r->rec->slot[0]));
+		jx_enter(r, &t->scope);
+		jx_exec_all(r, t->body);
+	}
+	if (why != NULL)
+		*why = r->why;
+	if (r->limit.took != NULL)
+		*r->limit.took += r->steps;
+	return r->code;
+}
+
 enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const struct jdict *vars,
 			       const struct jinja_time *now, const struct jinja_limits *limits,
 			       jinja_sink *sink, void *arg, struct jinja_error *why)
@@ -267,17 +285,7 @@ enum jinja_result jinja_render(const struct jinja *t, struct jinja_mem *m, const
 		.t = t, .m = m, .vars = vars, .now = now, .limit = *limits, .sink = sink, .arg = arg
 	};
 
-	r.rec = jx_take(&r, sizeof(*r.rec) + t->n_slots * sizeof(r.rec->slot[0]));
-	if (r.rec != NULL) {
-		memset(r.rec, 0, sizeof(*r.rec) + t->n_slots * sizeof(r.rec->slot[0]));
-		jx_enter(&r, &t->scope);
-		jx_exec_all(&r, t->body);
-	}
-	if (why != NULL)
-		*why = r.why;
-	if (limits->took != NULL)
-		*limits->took += r.steps;
-	return r.code;
+	return jx_render(&r, why);
 }
 
 static const struct hash_key no_key;	/* compiling creates no dict that is hashed */

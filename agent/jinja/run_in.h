@@ -8,6 +8,7 @@
 #include "agent/base/utf8.h"
 #include "agent/jinja/ast_in.h"
 #include "agent/jinja/jinja.h"
+#include "agent/jinja/resume_in.h"
 
 #define NAME_UNKNOWN	0	/* a filter or test that Jinja2 does not have */
 #define NAME_REFUSED	0xffff	/* one that Jinja2 has and this module does not support */
@@ -49,6 +50,7 @@ struct run {
 	unsigned depth;
 	uint32_t line;
 	struct jval held;	/* N_HELD */
+	struct track track;
 	struct text last;	/* last result of "+" or "~", which may be continued in place */
 	enum jinja_result code;
 	struct jinja_error why;
@@ -72,6 +74,8 @@ enum { STEP_BYTES = 64, STEP_CHARS = 4 };
  * STEPS_NAME if a test or filter is found by name and called, STEPS_FIELD if a field is formatted.
  */
 enum { STEPS_PATH = 3, STEPS_CALL = 2, STEPS_FIELD = 4, STEPS_NAME = 6 };
+
+enum jinja_result jx_render(struct run *r, struct jinja_error *why);
 
 /* ---- run.c: failure, steps, text --------------------------------------------------------- */
 
@@ -219,6 +223,7 @@ bool jx_markup_escape(struct run *r, struct jval s, struct jval *out);
 struct iter {
 	struct jval of;
 	uint64_t at;
+	bool any;		/* JV_UNREAD may be returned: the caller only assigns it */
 };
 
 bool jx_iter_start(struct run *r, struct jval v, struct iter *it);
@@ -256,6 +261,7 @@ struct loop {
 	size_t rest_at;
 };
 bool jx_loop_start(struct run *r, struct loop *l, struct jval source);
+void jx_loop_skip(struct loop *l, uint64_t n);	/* pass over the first <n> items of a list */
 int jx_loop_next(struct run *r, struct loop *l);
 bool jx_loop_attr(struct run *r, struct loop *l, struct span name, struct jval *out, bool *found);
 

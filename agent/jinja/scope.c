@@ -40,6 +40,7 @@ struct states {
 struct frame {
 	struct frame *parent;
 	uint32_t *n_slots;	/* slots of the enclosing function */
+	uint32_t *number;	/* loops and functions of the template so far */
 	struct known_name *name;
 	uint32_t n, room;
 	struct states st;
@@ -305,6 +306,7 @@ static void inner(struct frame *f, struct frame *parent, uint32_t *n_slots)
 	memset(f, 0, sizeof(*f));
 	f->parent = parent;
 	f->n_slots = n_slots;
+	f->number = parent->number;
 	f->m = parent->m;
 	f->e = parent->e;
 }
@@ -356,6 +358,8 @@ static int place_for(struct frame *f, struct node *n, bool soft)
 	inner(&other, f, f->n_slots);
 	inner(&filter, f, f->n_slots);
 	n->loop_var = uses(n->kids, SPAN("loop"));
+	n->top = f->parent == NULL;
+	n->number = (*f->number)++;
 	if (uses(n->a, SPAN("loop")))
 		return jx_syntax_error(f->e, n->line, "the variable 'loop' cannot be assigned to");
 	if (n->loop_var)
@@ -405,6 +409,7 @@ static int place_function(struct frame *f, struct function *fn)
 	struct node *p;
 
 	inner(&in, f, &fn->n_slots);
+	fn->number = (*f->number)++;
 	for (p = fn->params; p != NULL; p = p->next) {
 		look_target(&in, &in.st, p, true);
 		fn->explicit_caller = fn->explicit_caller || span_eq(p->name, SPAN("caller"));
@@ -481,8 +486,35 @@ static int check_known(struct frame *f, struct node *n, bool soft)
 	return 0;
 }
 
+/* Note which values are only gone through, counted, named or indexed. */
+static void mark_carried(struct node *n)
+{
+	bool counts = n->type == N_FILTER && n->a != NULL &&
+		      (span_eq(n->name, SPAN("length")) || span_eq(n->name, SPAN("count")));
+
+	switch (n->type) {
+	case N_FOR: case N_SET:
+		n->b->carried = true;
+		return;
+	case N_AND: case N_OR:
+		n->b->carried = true;
+		break;
+	case N_IF: case N_COND: case N_NOT: case N_GETITEM: case N_SLICE:
+		break;
+	case N_TEST:
+		counts = n->a != NULL && span_eq(n->name, SPAN("defined"));
+		/* fall through */
+	default:
+		if (!counts)
+			return;
+	}
+	n->a->carried = true;
+	n->a->indexed = n->type == N_GETITEM;
+}
+
 static int place(struct frame *f, struct node *n, bool soft)
 {
+	mark_carried(n);
 	switch (n->type) {
 	case N_CONST: case N_HELD:
 		return 0;
@@ -515,10 +547,15 @@ static int place(struct frame *f, struct node *n, bool soft)
 
 int jx_scope_resolve(struct jinja *t, struct err *e)
 {
-	struct frame root = { .n_slots = &t->n_slots, .m = t->mem, .e = e };
+	uint32_t number = 0;
+	struct frame root = { .n_slots = &t->n_slots, .number = &number, .m = t->mem, .e = e };
 
 	look_all(&root, &root.st, t->body);
 	if (close_frame(&root, &t->scope) != 0)
 		return -1;
+	if ((t->root = jinja_mem_take(t->mem, root.n * sizeof(*t->root) + 1)) == NULL)
+		return jx_no_memory(e);
+	for (; t->n_root < root.n; t->n_root++)
+		t->root[t->n_root] = root.name[t->n_root].slot;
 	return place_all(&root, t->body, false);
 }

@@ -485,6 +485,7 @@ const char *jval_type(unsigned kind)
 		[JV_TUPLE] = "tuple", [JV_DICT] = "dict", [JV_NS] = "Namespace", [JV_RANGE] = "range",
 		[JV_VIEW] = "dict_items", [JV_GEN] = "generator", [JV_MACRO] = "Macro", [JV_FUNC] = "function",
 		[JV_METHOD] = "builtin_function_or_method", [JV_LOOP] = "LoopContext",
+		[JV_UNREAD] = "dict",
 	};
 
 	return names[kind];

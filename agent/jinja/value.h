@@ -23,7 +23,8 @@ enum jval_kind {
 	JV_FLOAT, JV_STR, JV_LIST, JV_TUPLE, JV_DICT, JV_NS, JV_RANGE,
 	JV_VIEW,	/* dict.keys(), .values(), .items() */
 	JV_GEN,		/* a generator of map, select and similar: iterated once */
-	JV_MACRO, JV_FUNC, JV_METHOD, JV_LOOP
+	JV_MACRO, JV_FUNC, JV_METHOD, JV_LOOP,
+	JV_UNREAD	/* an item that was not read: resume.h */
 };
 
 enum {

@@ -566,6 +566,7 @@ void body_free(struct body *b)
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		page_vec_free(&b->slot[i]);
 	vec_free(&b->trail.marks);
+	vec_free(&b->trail.keys);
 	vec_free(&b->trail.copy.data);
 	mem_wipe(b, sizeof(*b));
 	mem_free(b);
@@ -594,7 +595,7 @@ void body_reset(struct body *b, enum prompt_api api)
 	b->trail.turns = NULL;
 	b->trail.raw = (struct span){ .n = 0 };
 	b->trail.tools = (struct tools_value){ .n = 0 };
-	b->trail.recalled = b->trail.known = b->trail.marks.n = 0;
+	b->trail.recalled = b->trail.known = b->trail.marks.n = b->trail.keys.n = 0;
 	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
 	json_init(&b->r.json, b->opts.max_depth, on_event, b);
 }
@@ -610,5 +611,5 @@ size_t body_bytes(const struct body *b)
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		cap += b->slot[i].cap;
 	return sizeof(*b) + cap * sizeof(page_key) + b->trail.marks.cap * sizeof(struct mark) +
-	       b->trail.copy.data.cap;
+	       b->trail.copy.data.cap + b->trail.keys.cap * sizeof(struct hash128);
 }

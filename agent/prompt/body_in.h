@@ -110,6 +110,7 @@ struct trail {
 	size_t recalled;		/* bytes that were not read */
 	size_t known;			/* chunks that have a point, from the first one */
 	struct hash128 key;		/* of the last of them */
+	VEC(struct hash128) keys;	/* before the first and after each of them; none: not looked for */
 	VEC(struct mark) marks;		/* the last border in each chunk that has one */
 	struct prompt_name model, lora;	/* at the first border */
 	uint64_t named[PROMPT_NAMED + 1];	/* the same: of sessions, and of the response */
@@ -128,7 +129,7 @@ struct body {
 	struct trail trail;
 };
 
-/* body_turns.c */
+/* body_turns.c, body_tools.c */
 void body_border(struct body *b);	/* note that an element of a list of messages has ended */
 /* A list of messages, or the value of a key that made pages, comes again. */
 void body_trail_void(struct body *b, const struct page_vec *pages);
@@ -136,6 +137,7 @@ void body_trail_void(struct body *b, const struct page_vec *pages);
 bool body_tools_recall(struct body *b);
 void body_tools_note(struct body *b);		/* at its end */
 void body_tools_void(struct body *b);		/* another value replaces it */
+void body_tools_remember(struct body *b);
 
 /* body_value.c: consume a whole value, from the event that starts it to its end */
 void body_value_read(struct body *b, enum take what, enum after after, enum json_event ev,

@@ -13,11 +13,7 @@
 #include "agent/base/mem.h"
 #include "agent/prompt/body_in.h"
 
-#define QUICK		32u		/* bytes of a tail's quick hash */
-
-#define TOOLS_PART	8u		/* the first bytes of tools, which find the others: of a chunk */
-
-enum { ROOT = 0x5455524e, TOOLS = 0x544f4f4c };
+enum { ROOT = 0x5455524e };
 
 struct point {
 	struct mark mark;
@@ -122,22 +118,6 @@ static struct hash128 root_key(const struct turns *t, uint64_t tenant, enum prom
 	return hash128(turns_key(t), word, sizeof(word));
 }
 
-/* Return the key of what follows <from> by <n> bytes. */
-static struct hash128 next_key(const struct turns *t, struct hash128 from, const char *p, size_t n)
-{
-	struct hash128 h = turns_hash(t)(turns_key(t), p, n);
-	uint64_t word[5] = { from.lo, from.hi, h.lo, h.hi, n };
-
-	return hash128(turns_key(t), word, sizeof(word));
-}
-
-static struct turns_tail tail_of(const struct turns *t, const char *p, size_t n)
-{
-	size_t last = n < QUICK ? n : QUICK;
-
-	return (struct turns_tail){ (uint32_t)n, (uint32_t)hash64(turns_key(t), p + n - last, last) };
-}
-
 /* ---- recall -------------------------------------------------------------------------------- */
 
 static bool take_front(struct body *b, const struct point *pt, const page_key *pages)
@@ -237,15 +217,18 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 	tr->chunk = turns_options(t)->chunk_bytes;
 	tr->key = key;
 	tr->known = 0;
+	tr->keys.n = 0;
+	if (vec_push(&tr->keys, key) < 0)
+		return false;
 	tr->rooted = turns_get(t, key, &tr->copy);
 	if (!tr->rooted)
 		return true;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
 	for (; n - at >= tr->chunk; at += tr->chunk) {
-		key = next_key(t, key, p + at, tr->chunk);
+		key = turns_next_key(t, key, p + at, tr->chunk);
 		if (!turns_get(t, key, &tr->copy))
 			return true;
-		if (!take_point(b))
+		if (!take_point(b) || vec_push(&tr->keys, key) < 0)
 			return false;
 		memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
 		tr->key = key;
@@ -269,8 +252,8 @@ static bool take_tip(
 		}
 		if (best == NULL)
 			return true;
-		if (tail_of(t, p, best->n).quick == best->quick &&
-		    turns_get(t, next_key(t, b->trail.key, p, best->n), &b->trail.copy))
+		if (turns_tail_of(t, p, best->n).quick == best->quick &&
+		    turns_get(t, turns_next_key(t, b->trail.key, p, best->n), &b->trail.copy))
 			return take_point(b);
 		best->n = 0;
 	}
@@ -304,13 +287,6 @@ size_t body_recall(
 
 /* ---- remember ------------------------------------------------------------------------------ */
 
-static void put(struct trail *tr, const void *p, size_t n)
-{
-	if (n > 0)
-		memcpy(tr->copy.data.p + tr->copy.data.n, p, n);
-	tr->copy.data.n += n;
-}
-
 /* Store the border <m>, which follows the border <before>; NULL: none. */
 static void put_point(
     struct body *b, struct hash128 key, const struct mark *m, const struct mark *before)
@@ -332,13 +308,13 @@ static void put_point(
 	tr->copy.data.n = 0;
 	if (vec_reserve(&tr->copy.data, n) < 0)
 		return;
-	put(tr, &pt, sizeof(pt));
-	put(tr, b->prompt.system.p, pt.first ? m->n_system * sizeof(page_key) : 0);
-	put(tr, b->prompt.tools.p, pt.first ? m->n_tools * sizeof(page_key) : 0);
-	put(tr, b->prompt.messages.p + from, pt.n_messages * sizeof(page_key));
-	put(tr, tr->model.s, pt.n_model);
-	put(tr, tr->lora.s, pt.n_lora);
-	put(tr, tr->named, pt.first ? sizeof(tr->named) : 0);
+	turns_copy_put(&tr->copy, &pt, sizeof(pt));
+	turns_copy_put(&tr->copy, b->prompt.system.p, pt.first ? m->n_system * sizeof(page_key) : 0);
+	turns_copy_put(&tr->copy, b->prompt.tools.p, pt.first ? m->n_tools * sizeof(page_key) : 0);
+	turns_copy_put(&tr->copy, b->prompt.messages.p + from, pt.n_messages * sizeof(page_key));
+	turns_copy_put(&tr->copy, tr->model.s, pt.n_model);
+	turns_copy_put(&tr->copy, tr->lora.s, pt.n_lora);
+	turns_copy_put(&tr->copy, tr->named, pt.first ? sizeof(tr->named) : 0);
 	turns_put(tr->turns, tr->tenant, key, tr->copy.data.p, n);
 }
 
@@ -370,7 +346,7 @@ static void remember_messages(struct body *b, size_t n)
 	for (; k < end; k++) {
 		const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * tr->chunk);
 
-		key = next_key(t, key, p + k * tr->chunk, tr->chunk);
+		key = turns_next_key(t, key, p + k * tr->chunk, tr->chunk);
 		if (m == NULL)
 			turns_put(t, tr->tenant, key, NULL, 0);
 		else
@@ -380,119 +356,8 @@ static void remember_messages(struct body *b, size_t n)
 	if (k != end)
 		return;
 	tail = (size_t)last->at - k * tr->chunk;
-	put_point(b, next_key(t, key, p + k * tr->chunk, tail), last, before);
-	turns_add_tail(t, key, tail_of(t, p + k * tr->chunk, tail));
-}
-
-/* ---- tools --------------------------------------------------------------------------------- */
-
-struct tools_point {
-	uint64_t units;
-	uint32_t n_pages, n_events;
-};
-
-/* Return the key of tools that begin with the bytes at <p>. */
-static struct hash128 tools_key(const struct body *b, const char *p)
-{
-	const struct trail *tr = &b->trail;
-	uint64_t word[3] = { TOOLS, tr->tenant, b->prompt.api };
-	struct hash128 root = hash128(turns_key(tr->turns), word, sizeof(word));
-
-	return next_key(tr->turns, root, p, tr->chunk / TOOLS_PART);
-}
-
-/* Set the state after the tools of the copied item, of <n> bytes. */
-static bool take_tools(struct body *b, size_t n)
-{
-	const struct turns_copy *c = &b->trail.copy;
-	struct prompt *p = &b->prompt;
-	struct tools_point pt;
-
-	if (c->data.n < sizeof(pt))
-		return false;
-	memcpy(&pt, c->data.p, sizeof(pt));
-	if (p->n_events + pt.n_events >= PROMPT_EVENTS_MOST || b->env.full ||
-	    pt.n_pages > b->env.max - b->env.used ||
-	    page_vec_append(&p->tools, (const page_key *)(const void *)(c->data.p + sizeof(pt)),
-		pt.n_pages) < 0)
-		return false;
-	b->env.used += pt.n_pages;
-	b->r.tools_units[TOOLS_TOOLS] = pt.units;
-	p->tools_seen = true;
-	p->n_events += pt.n_events;
-	p->known.bytes += n;
-	p->known.units += pt.units;
-	p->known.events += pt.n_events;
-	return true;
-}
-
-bool body_tools_recall(struct body *b)
-{
-	struct trail *tr = &b->trail;
-	uint64_t at = b->r.json.edge;
-	struct turns_tail tails[TURNS_TAILS];
-	struct hash128 key;
-	const char *p;
-	bool again = tr->tools_met;
-
-	tr->tools_met = true;
-	tr->tools = (struct tools_value){ .at = at, .n_events = b->prompt.n_events };
-	if (tr->turns == NULL || again || tr->raw.n - at < tr->chunk / TOOLS_PART)
-		return false;
-	p = tr->raw.p + at;
-	key = tools_key(b, p);
-	if (!turns_get(tr->turns, key, &tr->copy))
-		return false;
-	memcpy(tails, tr->copy.tails, sizeof(tails));
-	for (unsigned i = 0; i < TURNS_TAILS; i++) {
-		size_t n = tails[i].n;
-
-		if (n == 0 || n > tr->raw.n - at || tail_of(tr->turns, p, n).quick != tails[i].quick ||
-		    !turns_get(tr->turns, next_key(tr->turns, key, p, n), &tr->copy) || !take_tools(b, n))
-			continue;
-		json_skip(&b->r.json, at + n);
-		return true;
-	}
-	return false;
-}
-
-void body_tools_void(struct body *b)
-{
-	b->trail.tools.n = 0;
-}
-
-void body_tools_note(struct body *b)
-{
-	struct tools_value *v = &b->trail.tools;
-
-	if (b->trail.turns == NULL || b->env.full ||
-	    b->r.json.edge - v->at < b->trail.chunk / TOOLS_PART)
-		return;
-	v->n = b->r.json.edge - v->at;
-	v->n_events = b->prompt.n_events - v->n_events;
-	v->n_pages = (uint32_t)b->prompt.tools.n;
-	v->units = b->r.tools_units[TOOLS_TOOLS];
-}
-
-static void remember_tools(struct body *b)
-{
-	struct trail *tr = &b->trail;
-	const struct tools_value *v = &tr->tools;
-	struct tools_point pt = { .units = v->units, .n_pages = v->n_pages, .n_events = v->n_events };
-	const char *p = tr->raw.p + v->at;
-	struct hash128 key;
-
-	tr->copy.data.n = 0;
-	if (v->n == 0 || v->n > UINT32_MAX ||
-	    vec_reserve(&tr->copy.data, sizeof(pt) + v->n_pages * sizeof(page_key)) < 0)
-		return;
-	put(tr, &pt, sizeof(pt));
-	put(tr, b->prompt.tools.p, v->n_pages * sizeof(page_key));
-	key = tools_key(b, p);
-	turns_put(tr->turns, tr->tenant, key, NULL, 0);
-	turns_put(tr->turns, tr->tenant, next_key(tr->turns, key, p, v->n), tr->copy.data.p,
-	    tr->copy.data.n);
-	turns_add_tail(tr->turns, key, tail_of(tr->turns, p, v->n));
+	put_point(b, turns_next_key(t, key, p + k * tr->chunk, tail), last, before);
+	turns_add_tail(t, key, turns_tail_of(t, p + k * tr->chunk, tail));
 }
 
 void body_remember(struct body *b, size_t n, bool keep)
@@ -501,7 +366,7 @@ void body_remember(struct body *b, size_t n, bool keep)
 
 	if (tr->turns != NULL && keep && b->prompt.json != JSON_BAD && !b->prompt.salt.seen) {
 		remember_messages(b, n);
-		remember_tools(b);
+		body_tools_remember(b);
 	}
 	tr->turns = NULL;
 	tr->raw = (struct span){ .n = 0 };

@@ -14,6 +14,7 @@
 #define ITEM_BYTES	1024u	/* budget per bucket; an item of a chunk of prose takes as much */
 #define TENANT_BUCKETS	256u
 #define PASSED_MOST	16u	/* items passed over for one that is evicted */
+#define QUICK		32u	/* bytes of a tail's quick hash */
 #define PART_MOST	16u	/* the largest item is this part of the budget */
 
 struct turns_tenant {
@@ -179,7 +180,31 @@ static void make_room(struct turns *t, struct turns_tenant *adds, size_t more)
 	}
 }
 
-/* ---- what body_turns.c calls -------------------------------------------------------------- */
+/* ---- keys and copies -------------------------------------------------------------------- */
+
+struct hash128 turns_next_key(const struct turns *t, struct hash128 from, const char *p, size_t n)
+{
+	struct hash128 h = t->hash(t->key, p, n);
+	uint64_t word[5] = { from.lo, from.hi, h.lo, h.hi, n };
+
+	return hash128(t->key, word, sizeof(word));
+}
+
+struct turns_tail turns_tail_of(const struct turns *t, const char *p, size_t n)
+{
+	size_t last = n < QUICK ? n : QUICK;
+
+	return (struct turns_tail){ (uint32_t)n, (uint32_t)hash64(t->key, p + n - last, last) };
+}
+
+void turns_copy_put(struct turns_copy *c, const void *p, size_t n)
+{
+	if (n > 0)
+		memcpy(c->data.p + c->data.n, p, n);
+	c->data.n += n;
+}
+
+/* ---- what others call -------------------------------------------------------------- */
 
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
 {

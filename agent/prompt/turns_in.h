@@ -1,4 +1,4 @@
-/* turns_in.h - private to agent/prompt: the table of turns.c, for body_turns.c. */
+/* turns_in.h - private to agent/prompt: the table of turns.c, for those that store in it. */
 #ifndef KVROUTE_PROMPT_TURNS_IN_H
 #define KVROUTE_PROMPT_TURNS_IN_H
 
@@ -31,6 +31,15 @@ void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void 
 
 /* Add a tip to the item of <key>, if there is one; the oldest of too many is forgotten. */
 void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail);
+
+/* Return the key of what follows <from> by <n> bytes. */
+struct hash128 turns_next_key(const struct turns *t, struct hash128 from, const char *p, size_t n);
+
+/* Return the tip that is <n> bytes after a point. */
+struct turns_tail turns_tail_of(const struct turns *t, const char *p, size_t n);
+
+/* Append to data that has the room. */
+void turns_copy_put(struct turns_copy *c, const void *p, size_t n);
 
 void turns_count(struct turns *t, size_t saved_bytes);
 

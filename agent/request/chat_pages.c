@@ -64,26 +64,104 @@ static bool front_may_change(const struct request *rq, const struct conversation
 	       (ids->developer_unseen && (h == NULL || h->developer));
 }
 
-bool request_chat_ids(struct request *rq, struct prompt_ids *out)
+static bool ask_for(const struct request *rq, struct work_left *work, struct conversation_ask *ask)
 {
 	const struct model_opts *m = rq->model_opts;
 	struct request_scratch *s = rq->scratch;
-	struct conversation_ask ask = {
+
+	*ask = (struct conversation_ask){
 		.chat = m->chat,
 		.by = {
 			.tok = m->tok, .scratch = s->tok, .cache = rq->env->segments, .tenant = request_whose(rq),
-			.special = m->special == SPECIAL_ADD ? SPECIAL_ADD : SPECIAL_AUTO, .work = &rq->work,
+			.special = m->special == SPECIAL_ADD ? SPECIAL_ADD : SPECIAL_AUTO, .work = work,
 		},
 		.body = {
-			.work = &rq->work, .raw = rq->sliced != NULL ? sliced_raw(rq->sliced) : rq->raw,
+			.work = work, .raw = rq->sliced != NULL ? sliced_raw(rq->sliced) : rq->raw,
 			.cut = rq->cut, .now = time_of(rq->wall_s),
 		},
+		.key = rq->env->key,
 	};
+	return m->chat != NULL && api_of(rq->prompt->api, &ask->body.api) &&
+	       ask->body.raw.n >= rq->prompt->n_bytes;
+}
+
+/* ---- turns ---- */
+
+static struct turn_place place_of(const struct request *rq)
+{
+	return (struct turn_place){
+		.body = rq->body, .turns = rq->env->turns, .cache = rq->env->segments,
+		.tenant = request_whose(rq), .raw = rq->raw,
+	};
+}
+
+/* Return a hash of all that the pages of a conversation depend on besides its bytes. */
+static uint64_t turn_what(const struct request *rq)
+{
+	const struct hash_key *key = rq->env->key;
+	const struct model_opts *m = rq->model_opts;
+	uint64_t h = request_agree_key(key, m);
+
+	h = hash_mix(key, h, model_block_of(&rq->env->opts.prompt, m));
+	return hash_mix(key, hash_mix(key, h, m->special), request_whose(rq));
+}
+
+/* Look for an earlier turn of the conversation. Returns NULL if nothing of it is kept. */
+static struct turn_ids *find_turn(struct request *rq, const struct conversation_ask *ask)
+{
+	const struct cached by = { .tok = ask->by.tok, .cache = ask->by.cache };
+	struct turn_ids *t = conversation_turn(rq->scratch->conversation);
+	struct turn_place p = place_of(rq);
+
+	t->found = t->good = false;
+	if (rq->sliced != NULL || rq->cut || rq->salted || rq->env->turns == NULL ||
+	    !tok_cached_goes_on(&by))
+		return NULL;
+	if (rq->scanned)
+		turns_state_again(rq->body, p.turns, rq->raw);
+	t->what = turn_what(rq);
+	t->page = model_block_of(&rq->env->opts.prompt, rq->model_opts);
+	turn_ids_find(t, &p);
+	return t;
+}
+
+void request_chat_leave(struct request *rq, const struct prompt_ids *ids)
+{
+	struct conversation *c = rq->scratch->conversation;
+	struct turn_ids *t = c != NULL ? conversation_turn(c) : NULL;
+	struct turn_place p;
+
+	if (!ids->leaves || t == NULL || (rq->aside && !rq->lasting))
+		return;
+	p = place_of(rq);
+	turn_ids_put(t, &p, &rq->scratch->pages,
+	    ids->p + (t->n_ids / t->page * t->page - ids->before));
+}
+
+const token_id *request_ids(const struct request *rq, uint64_t from, uint64_t n)
+{
+	struct work_left work = { REQUEST_WORK_FULL };
+	struct conversation_ask ask;
+	const token_id *all;
+
+	if (rq->ids == NULL || from > rq->n_ids || n > rq->n_ids - from)
+		return NULL;
+	if (from >= rq->ids_from)
+		return rq->ids + (from - rq->ids_from);
+	if (!ask_for(rq, &work, &ask))
+		return NULL;
+	all = conversation_all(rq->scratch->conversation, &ask, rq->n_ids);
+	return all != NULL ? all + from : NULL;
+}
+
+bool request_chat_ids(struct request *rq, struct prompt_ids *out)
+{
+	struct request_scratch *s = rq->scratch;
+	struct conversation_ask ask;
 	struct conversation_ids ids;
 	enum chat_result got;
 
-	if (m->chat == NULL || !api_of(rq->prompt->api, &ask.body.api) ||
-	    ask.body.raw.n < rq->prompt->n_bytes)
+	if (!ask_for(rq, &rq->work, &ask))
 		return false;
 	if (s->conversation == NULL && (s->conversation = conversation_new(rq->env->key)) == NULL)
 		return false;
@@ -91,6 +169,7 @@ bool request_chat_ids(struct request *rq, struct prompt_ids *out)
 		rq->news.bounded = true;
 		return false;
 	}
+	ask.turn = find_turn(rq, &ask);
 	got = conversation_ids(s->conversation, &ask, &ids);
 	rq->refused = got == CHAT_REFUSED && !rq->cut;
 	rq->unknown = got != CHAT_DONE && got != CHAT_LIMIT && !rq->refused;
@@ -98,8 +177,15 @@ bool request_chat_ids(struct request *rq, struct prompt_ids *out)
 	if (got != CHAT_DONE)
 		return false;
 	*out = ids.ids;
+	if (ids.resumed) {
+		out->known = &ask.turn->pages;
+		out->before = (uint64_t)ask.turn->pages.n * ask.turn->page;
+	}
+	out->leaves = ask.turn != NULL && ask.turn->good;
 	rq->part = ids.part;
 	rq->front_unseen = front_may_change(rq, &ids);
-	rq->news = (struct ids_news){ .made = true, .bounded = ids.bounded, .ids = ids.ids.n };
+	rq->news = (struct ids_news){
+		.made = true, .bounded = ids.bounded, .ids = out->before + ids.ids.n
+	};
 	return true;
 }

@@ -16,8 +16,9 @@
 struct conversation {
 	struct chat_scratch *chat;
 	struct stream *stream;
-	struct ids ids;
+	struct ids ids, all;
 	struct text_item run;
+	struct turn_ids turn;
 };
 
 struct conversation *conversation_new(const struct hash_key *key)
@@ -37,7 +38,14 @@ void conversation_free(struct conversation *t)
 	stream_free(t->stream);
 	chat_scratch_free(t->chat);
 	ids_free(&t->ids);
+	ids_free(&t->all);
+	turn_ids_fini(&t->turn);
 	mem_free(t);
+}
+
+struct turn_ids *conversation_turn(struct conversation *t)
+{
+	return &t->turn;
 }
 
 static struct cached cached_for(const struct conversation_ask *a)
@@ -92,7 +100,7 @@ static void return_work(const struct conversation_ask *a)
 }
 
 static int encode_text(struct conversation *t, const struct conversation_ask *a, struct span text,
-    unsigned flags, bool part, size_t *used)
+    unsigned flags, bool part, struct cached_place *place, size_t *used)
 {
 	struct cached by = cached_for(a);
 	int rc;
@@ -100,7 +108,7 @@ static int encode_text(struct conversation *t, const struct conversation_ask *a,
 	if (part)
 		return encode_beginning(t, a, text, flags, used);
 	lend_work(a);
-	rc = tok_cached_some(&by, text, flags, &t->ids, used);
+	rc = tok_cached_on(&by, text, flags, place, &t->ids, used);
 	return_work(a);
 	return rc;
 }
@@ -164,27 +172,86 @@ static bool truncate_ids(
 	return true;
 }
 
+/* ---- turns ---- */
+
+static int take_rest(struct conversation *t, const struct turn_ids *of)
+{
+	if (ids_reserve(&t->ids, of->rest.n) < 0)
+		return -1;
+	if (of->rest.n > 0)
+		memcpy(t->ids.p, of->rest.p, of->rest.n * sizeof(*t->ids.p));
+	t->ids.n = of->rest.n;
+	return 0;
+}
+
+/* Render the conversation; on from an earlier turn if that is possible. */
+static enum chat_result render(struct conversation *t, const struct conversation_ask *a,
+    struct chat_turn *turn, struct chat_text *text, bool *special)
+{
+	const struct turn_ids *of = a->turn;
+	struct chat_body body = a->body;
+	enum chat_result r;
+
+	*turn = (struct chat_turn){ .key = a->key };
+	body.turn = of != NULL ? turn : NULL;
+	if (of != NULL && of->found) {
+		turn->memo = of->memo;
+		turn->at = of->state.at;
+		turn->lead = span_of(of->lead, of->n_lead);
+	}
+	for (;;) {
+		r = chat_render(a->chat, t->chat, &body, text);
+		*special = a->by.special == SPECIAL_ADD || (a->by.special == SPECIAL_AUTO && text->special);
+		if (r != CHAT_DONE || !turn->resumed || *special == of->special)
+			return r;
+		turn->memo.n = 0;
+	}
+}
+
+/* Note what this turn leaves. */
+static void leave_turn(struct turn_ids *to, const struct chat_turn *turn, const struct chat_text *text,
+    const struct cached_place *place, bool special)
+{
+	to->found &= turn->resumed;
+	to->good = false;
+	if (!turn->good || text->keep != SIZE_MAX)
+		return;
+	turn_ids_leave(to, span_of(text->p, text->n), turn->text_at, place->cut, place->cut_n);
+	to->at = turn->left_at;
+	to->left = turn->left;
+	to->left_special = special;
+	to->n_ids = (uint64_t)(to->found ? to->pages.n : 0) * to->page + place->n_ids;
+}
+
 enum chat_result conversation_ids(
     struct conversation *t, const struct conversation_ask *a, struct conversation_ids *out)
 {
+	struct cached_place place = { .from = 0 };
+	struct chat_turn turn;
 	struct chat_text text;
-	enum chat_result r = chat_render(a->chat, t->chat, &a->body, &text);
-	size_t used = 0;
 	bool plain, special;
+	size_t used = 0;
+	enum chat_result r = render(t, a, &turn, &text, &special);
 	int rc;
 
 	if (r != CHAT_DONE)
 		return r;
-	t->ids.n = 0;
+	t->ids.n = t->all.n = 0;
+	if (turn.resumed && take_rest(t, a->turn) < 0)
+		return CHAT_NO_MEMORY;
+	place.from = turn.resumed ? a->turn->n_shown : 0;
+	place.at = turn.good ? turn.text_at : 0;
 	plain = text.n_runs > 0 && text.runs[0].kind != RUN_TEXT;
-	special = a->by.special == SPECIAL_ADD || (a->by.special == SPECIAL_AUTO && text.special);
 	rc = plain ? encode_runs(t, a, &text, &used) :
-		     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &used);
+		     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &place,
+			 &used);
 	if (rc < 0)
 		return CHAT_NO_MEMORY;
 	t->run = (struct text_item){ .whole = !text.part && used == text.n };
 	if (!truncate_ids(t, &text, t->run.whole, special))
 		return CHAT_UNKNOWN;
+	if (a->turn != NULL)
+		leave_turn(a->turn, &turn, &text, &place, special);
 	t->run.whole |= t->ids.n == text.keep;
 	t->run.end = t->ids.n;
 	*out = (struct conversation_ids){
@@ -194,7 +261,22 @@ enum chat_result conversation_ids(
 		},
 		.part = !t->run.whole, .tools_unseen = text.tools_unseen,
 		.system_unseen = text.system_unseen, .developer_unseen = text.developer_unseen,
-		.bounded = rc == TOK_SPENT,
+		.bounded = rc == TOK_SPENT, .resumed = turn.resumed,
 	};
 	return CHAT_DONE;
+}
+
+const token_id *conversation_all(struct conversation *t, const struct conversation_ask *a, size_t n)
+{
+	struct conversation_ids out;
+	struct ids had = t->ids;
+
+	if (t->all.n == 0) {
+		t->ids = t->all;
+		if (conversation_ids(t, a, &out) != CHAT_DONE)
+			t->ids.n = 0;
+		t->all = t->ids;
+		t->ids = had;
+	}
+	return t->all.n == n ? t->all.p : NULL;
 }

@@ -179,7 +179,8 @@ struct request {
 	/* its ids */
 	/* of its pages; NULL: not one prompt of ids, or the scanner made the pages */
 	const token_id *ids;
-	size_t n_ids;
+	uint64_t ids_from;		/* the first of <ids>; request_ids() has those before */
+	size_t n_ids;			/* with those before */
 	bool part;			/* the ids are of a beginning of the prompt */
 	bool front_unseen;		/* something not seen yet may come before these ids */
 	struct ids_news news;
@@ -194,6 +195,10 @@ void request_start(struct request *rq, struct request_env *env, struct request_s
 /* Find or make the scanner, and feed it. Returns false for a slice that no body waits for;
  * rq->more then tells if the body waits for the next one. */
 bool request_take_body(struct request *rq, const struct request_message *m);
+
+/* Return the <n> ids of the prompt from <from> on, or NULL if they are not known. Ids before
+ * rq->ids_from cost as much as a first look at the conversation; they live as rq->ids. */
+const token_id *request_ids(const struct request *rq, uint64_t from, uint64_t n);
 
 /* Store the scanner where the next slice finds it, or free it. */
 void request_keep_body(struct request *rq);

@@ -26,4 +26,7 @@ bool request_wants_raw(const struct request_env *env, enum prompt_api api);
  * rq->refused, rq->unknown and rq->news. */
 bool request_chat_ids(struct request *rq, struct prompt_ids *out);
 
+/* Store what this turn leaves for the next one, after the pages of <ids> were made. */
+void request_chat_leave(struct request *rq, const struct prompt_ids *ids);
+
 #endif

@@ -62,11 +62,13 @@ uint64_t request_whose(const struct request *rq)
 /* Return the tokens of a text that is not all encoded: the rest is taken for as dense. */
 static uint64_t tokens_of(const struct prompt_ids *ids)
 {
+	uint64_t n = ids->before + ids->n;
+
 	if (ids->left == 0)
-		return ids->n;
+		return n;
 	if (ids->n == 0 || ids->bytes == 0)
-		return ids->n + ids->left / TEXT_BYTES_PER_TOKEN;
-	return ids->n + (uint64_t)((double)ids->left * (double)ids->n / (double)ids->bytes);
+		return n + ids->left / TEXT_BYTES_PER_TOKEN;
+	return n + (uint64_t)((double)ids->left * (double)ids->n / (double)ids->bytes);
 }
 
 static bool has_tok(struct request_scratch *s)
@@ -128,6 +130,8 @@ static int page_ids(
 	size_t from = 0;
 
 	out->n = 0;
+	if (ids->known != NULL && page_vec_append(out, ids->known->p, ids->known->n) < 0)
+		return -1;
 	for (size_t i = 0; i < ids->n_runs; i++) {
 		if (prompt_pages_of_ids(env->key, ids->p + from, ids->runs[i].end - from, page, from > 0,
 					env->opts.prompt.max_pages, out) < 0)
@@ -197,9 +201,11 @@ bool request_token_pages(struct request *rq)
 	rq->mode = PROMPT_TOKENS;
 	rq->page = page;
 	rq->tokens = tokens_of(&ids);
+	request_chat_leave(rq, &ids);
 	if (ids.n_runs <= 1 && ids.left == 0) {
 		rq->ids = ids.p;
-		rq->n_ids = ids.n;
+		rq->ids_from = ids.before;
+		rq->n_ids = ids.before + ids.n;
 	}
 	return true;
 }

@@ -24,7 +24,9 @@ static uint64_t end_key(const struct route *r, const struct job *j, uint32_t dep
 
 static uint32_t tail_hash(const struct route *r, const struct job *j, uint64_t from, uint64_t n)
 {
-	return (uint32_t)hash64(&r->key, j->rq.ids + from, n * sizeof(*j->rq.ids)) | 1;
+	const token_id *ids = request_ids(&j->rq, from, n);
+
+	return ids != NULL ? (uint32_t)hash64(&r->key, ids, n * sizeof(*ids)) | 1 : 0;
 }
 
 /* Return the pages that stay the same when the prompt continues: of a text without messages the
@@ -91,11 +93,13 @@ static uint32_t answer_ids(const struct job *j, uint64_t from, uint64_t tokens)
 {
 	const struct tok *t = j->rq.model_opts != NULL ? j->rq.model_opts->tok : NULL;
 	uint64_t most = 2 * tokens + 8, n = 0;
+	const token_id *ids;
 
 	if (j->rq.mode == PROMPT_TEXT || t == NULL || j->rq.ids == NULL || most > ANSWER_IDS_MOST ||
-	    prompt_text_possible(j->rq.prompt->api))
+	    prompt_text_possible(j->rq.prompt->api) || from > j->rq.n_ids ||
+	    (ids = request_ids(&j->rq, from, j->rq.n_ids - from)) == NULL)
 		return 0;
-	while (n <= most && from + n < j->rq.n_ids && !tok_is_added(t, j->rq.ids[from + n]))
+	while (n <= most && from + n < j->rq.n_ids && !tok_is_added(t, ids[n]))
 		n++;
 	return n <= most && from + n < j->rq.n_ids && n >= tokens / 2 ? (uint32_t)n : 0;
 }

@@ -34,13 +34,15 @@ static void take_hits(struct route_scratch *s, uint32_t page)
 static const page_key *keys_of(const struct route *r, struct job *j, uint32_t page, uint32_t *n)
 {
 	struct route_scratch *s = j->scratch;
+	const token_id *ids;
 
 	if (page == j->rq.page) {
 		*n = j->rq.n_pages;
 		return s->rq.pages.p;
 	}
 	s->report_pages.n = 0;
-	if (j->rq.ids == NULL || prompt_pages_of_ids(&r->key, j->rq.ids, j->rq.n_ids, page, false,
+	ids = request_ids(&j->rq, 0, j->rq.n_ids);
+	if (ids == NULL || prompt_pages_of_ids(&r->key, ids, j->rq.n_ids, page, false,
 				     j->opts->prompt.max_pages, &s->report_pages) != 0)
 		return NULL;
 	*n = (uint32_t)s->report_pages.n;

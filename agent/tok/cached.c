@@ -109,11 +109,18 @@ static int append(struct ids *out, const token_id *ids, size_t n)
 	return 0;
 }
 
-static int segments(const struct cached *c, unsigned places, struct span text, struct ids *out,
-    size_t *used)
+/* Return the bytes before place->at that nothing after it can make part of an added token. */
+static size_t settled_before(const struct cached *c, struct span text, const struct cached_place *p)
+{
+	return p->at > p->from ?
+		       p->at - tok_cut_tail(c->tok, span_of(text.p + p->from, p->at - p->from)) : 0;
+}
+
+static int segments(const struct cached *c, unsigned places, struct span text,
+    struct cached_place *place, struct ids *out, size_t *used)
 {
 	struct work_left *w = tok_scratch_work(c->scratch);
-	size_t at = 0, end;
+	size_t at = place->from, settled = settled_before(c, text, place), end;
 	struct tok_cut cut;
 	bool more;
 	int rc;
@@ -132,6 +139,11 @@ static int segments(const struct cached *c, unsigned places, struct span text, s
 		if (more && append(out, &cut.id, 1) < 0)
 			return -1;
 		at = more ? cut.at + cut.n : end;
+		if (more && at <= settled) {
+			place->cut = at;
+			place->cut_n = cut.n;
+			place->n_ids = out->n;
+		}
 	} while (more);
 	*used = at;
 	return 0;
@@ -149,8 +161,21 @@ static int whole(const struct cached *c, struct span text, unsigned flags, struc
 	return rc;
 }
 
+bool tok_cached_goes_on(const struct cached *c)
+{
+	return c->cache != NULL && tok_segments(c->tok).independent;
+}
+
 int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
     size_t *used)
+{
+	struct cached_place none = { .from = 0 };
+
+	return tok_cached_on(c, text, flags, &none, out, used);
+}
+
+int tok_cached_on(const struct cached *c, struct span text, unsigned flags,
+    struct cached_place *place, struct ids *out, size_t *used)
 {
 	struct tok_segments s = tok_segments(c->tok);
 	struct ids prefix = tok_prefix(c->tok), suffix = tok_suffix(c->tok);
@@ -160,8 +185,9 @@ int tok_cached_some(const struct cached *c, struct span text, unsigned flags, st
 	*used = 0;
 	if (c->cache == NULL || !s.independent)
 		return whole(c, text, flags, out, used);
-	if ((flags & TOK_SPECIAL) == 0 || append(out, prefix.p, prefix.n) == 0)
-		rc = segments(c, s.places, text, out, used);
+	place->cut = place->cut_n = place->n_ids = 0;
+	if ((flags & TOK_SPECIAL) == 0 || place->from > 0 || append(out, prefix.p, prefix.n) == 0)
+		rc = segments(c, s.places, text, place, out, used);
 	if (rc == 0 && (flags & TOK_SPECIAL) != 0)
 		rc = append(out, suffix.p, suffix.n);
 	if (rc < 0)

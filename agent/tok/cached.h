@@ -27,6 +27,21 @@ struct cached {
 int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
     size_t *used);
 
+/* A place in a text where it may go on in another way: the text after the last added token before it
+ * is encoded on its own. */
+struct cached_place {
+	size_t from;		/* bytes of the text that only show what precedes; 0: it is the start */
+	size_t at;		/* the place; 0: none is asked for */
+	/* set: the end of that added token, its bytes, and the ids in <out> up to it; 0: none */
+	size_t cut, cut_n, n_ids;
+};
+
+/* As tok_cached_some(). If place->from > 0, the text goes on after an added token that ends there.
+ * The place is found only with a cache, and if segments are independent. */
+int tok_cached_on(const struct cached *c, struct span text, unsigned flags,
+    struct cached_place *place, struct ids *out, size_t *used);
+bool tok_cached_goes_on(const struct cached *c);
+
 /* Look up one chunk or a short segment, or encode and store it. <part>: what it begins. Returns 0,
  * -1, or TOK_SPENT with ids of its start in <out>. */
 int cached_chunk(const struct cached *c, struct span text, enum part part, struct ids *out);

@@ -1,0 +1,112 @@
+/* ends.c - one walk over the bytes that knows strings and brackets. The body was read as values
+ * before, so it is valid; only names at the top level are looked at. */
+#include "agent/chat/ends.h"
+
+struct walk {
+	struct span raw;
+	size_t at;
+	unsigned depth;
+	bool key_next;		/* a string at the top level would be a name */
+	bool named;		/* the last name was "messages" */
+	bool seen;		/* and there was one before */
+	bool in_list;
+	struct ends *e;
+};
+
+/* Return the offset after the closing quote of the string at <at>, or the end. */
+static size_t string_end(struct span raw, size_t at)
+{
+	const char *start = raw.p + at, *end = raw.p + raw.n, *p = start;
+
+	while ((p = memchr(p + 1, '"', (size_t)(end - p - 1))) != NULL) {
+		const char *q = p;
+
+		while (q[-1] == '\\')
+			q--;
+		if ((p - q) % 2 == 0)
+			return (size_t)(p + 1 - raw.p);
+	}
+	return raw.n;
+}
+
+static bool string(struct walk *w)
+{
+	size_t from = w->at + 1, end = string_end(w->raw, w->at), n = end - from - 1;
+
+	w->at = end;
+	if (w->depth != 1 || !w->key_next)
+		return true;
+	if (memchr(w->raw.p + from, '\\', n) != NULL)
+		return false;
+	w->key_next = false;
+	w->named = span_eq(span_of(w->raw.p + from, n), SPAN("messages"));
+	if (w->named && w->seen)
+		return false;
+	w->seen |= w->named;
+	return true;
+}
+
+static void open_bracket(struct walk *w, char c)
+{
+	w->depth++;
+	w->at++;
+	if (w->depth == 1)
+		w->key_next = true;
+	if (w->depth == 2 && c == '[' && w->named)
+		w->in_list = true;
+}
+
+static void close_bracket(struct walk *w)
+{
+	struct ends *e = w->e;
+
+	w->at++;
+	if (w->depth == 2)
+		w->in_list = false;
+	w->depth -= w->depth > 0;
+	if (w->depth != 2 || !w->in_list)
+		return;
+	if (e->n == 0)
+		e->first = w->at;
+	e->last[e->n++ % ENDS_KEPT] = w->at;
+}
+
+static bool walk(struct walk *w)
+{
+	while (w->at < w->raw.n) {
+		char c = w->raw.p[w->at];
+
+		if (c == '"') {
+			if (!string(w))
+				return false;
+			continue;
+		}
+		if (c == '{' || c == '[') {
+			open_bracket(w, c);
+			continue;
+		}
+		if (c == '}' || c == ']') {
+			close_bracket(w);
+			continue;
+		}
+		if (c == ',' && w->depth == 1)
+			w->key_next = true;
+		w->at++;
+	}
+	return true;
+}
+
+bool ends_find(struct span raw, struct ends *e)
+{
+	struct walk w = { .raw = raw, .e = e };
+
+	e->n = 0;
+	return walk(&w);
+}
+
+bool ends_go_on(struct span raw, uint64_t at, struct ends *e)
+{
+	struct walk w = { .raw = raw, .at = (size_t)at, .depth = 2, .seen = true, .in_list = true, .e = e };
+
+	return walk(&w);
+}

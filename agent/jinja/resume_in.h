@@ -1,0 +1,58 @@
+/* resume_in.h - private to agent/jinja: what is noted while a loop over messages runs. */
+#ifndef KVROUTE_JINJA_RESUME_IN_H
+#define KVROUTE_JINJA_RESUME_IN_H
+
+#include "agent/jinja/resume.h"
+
+#define TRACK_SPACES	8u	/* namespaces of a template */
+
+/* A namespace as it was when the loop started. */
+struct tracked_space {
+	struct jdict *d;
+	const struct jdict_entry *was;
+	uint32_t n;
+};
+
+struct track {
+	struct jinja_resume *as;	/* NULL: nothing is tracked */
+	bool on;			/* in the loop */
+	bool whole, tail;		/* read: anything of the list; that there is no next item */
+	uint64_t furthest;		/* items from the start of the list of which one may have been read */
+	const struct loop *loop;	/* of the loop; NULL: it has no variable */
+	uint64_t start;			/* hash of all that the loop starts with */
+	uint32_t id, first;		/* of the loop; messages before its first item */
+	uint64_t steps;
+	size_t printed;			/* both when it started, less what was passed over */
+	uint64_t saved_steps;		/* counted but not executed */
+	struct tracked_space space[TRACK_SPACES];
+	uint32_t n_spaces;
+};
+
+struct run;
+struct node;
+
+/* Tell if a value needs jx_touched(). */
+static inline bool is_watched(const struct jval *v)
+{
+	return v->kind == JV_UNREAD ||
+	       (v->kind == JV_LIST && (v->flags & (JV_WATCHED | JV_HAS_UNREAD)) != 0);
+}
+
+bool jx_missed(struct run *r);
+/* Note that <n> has the value <v>. Returns false if it must not be used. */
+bool jx_touched(struct run *r, const struct node *n, struct jval v);
+/* Note that an item of the watched list <v> is read. */
+void jx_item_read(struct run *r, struct jval v, struct jval key);
+void jx_end_read(struct run *r, const struct loop *l, bool last);	/* whether there is a next item */
+void jx_next_read(struct run *r, const struct loop *l);			/* the next item */
+void jx_whole_read(struct run *r);
+
+/* The loop <n> over <source> starts. Sets <*skip> to the items to pass over, and *completed as it
+ * was after them. Returns false on failure. */
+bool jx_loop_begin(
+    struct run *r, const struct node *n, struct jval source, uint64_t *skip, bool *completed);
+/* Item <i> of it starts; or it has ended without break. <completed>: as in exec_for(). */
+void jx_loop_item(struct run *r, const struct loop *l, uint64_t i, bool completed);
+void jx_loop_end(struct run *r, bool completed);
+
+#endif

@@ -1,0 +1,113 @@
+/* turns_state.c - a head for each chunk and kind has the tips after it; the tip's key has the data. */
+#include "agent/prompt/body_in.h"
+#include "agent/prompt/turns_state.h"
+
+#define CHUNKS_BACK	32u	/* where a state is looked for */
+
+enum { STATE = 0x53544154 };
+
+static struct hash128 head_key(const struct turns *t, struct hash128 chunk, uint64_t what)
+{
+	uint64_t word[4] = { STATE, what, chunk.lo, chunk.hi };
+
+	return hash128(turns_key(t), word, sizeof(word));
+}
+
+/* Find the longest tip after the chunk whose head <out> has. */
+static bool find_tip(struct turns *t, struct hash128 head, const char *p, size_t n,
+    struct turns_state *out, size_t *len)
+{
+	struct turns_tail tails[TURNS_TAILS];
+
+	memcpy(tails, out->copy.tails, sizeof(tails));
+	for (;;) {
+		struct turns_tail *best = NULL;
+
+		for (unsigned i = 0; i < TURNS_TAILS; i++)
+			if (tails[i].n > 0 && tails[i].n <= n && (best == NULL || tails[i].n > best->n))
+				best = &tails[i];
+		if (best == NULL)
+			return false;
+		out->key = turns_next_key(t, head, p, best->n);
+		if (turns_tail_of(t, p, best->n).quick == best->quick &&
+		    turns_get(t, out->key, &out->copy)) {
+			*len = best->n;
+			return true;
+		}
+		best->n = 0;
+	}
+}
+
+bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, struct span raw,
+    struct turns_state *out)
+{
+	const struct trail *tr = &b->trail;
+	size_t len;
+
+	if (t == NULL)
+		return false;
+	for (size_t i = 0; i < tr->keys.n && i <= CHUNKS_BACK; i++) {
+		size_t k = tr->keys.n - 1 - i, from = k * tr->chunk;
+		struct hash128 head = head_key(t, tr->keys.p[k], what);
+
+		if (from <= raw.n && turns_get(t, head, &out->copy) &&
+		    find_tip(t, head, raw.p + from, raw.n - from, out, &len)) {
+			out->at = from + len;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *out)
+{
+	out->key = key;
+	return turns_get(t, key, &out->copy);
+}
+
+/* Return the key of the chunk before byte <at>, which is known or follows those that are. */
+static struct hash128 chunk_key(
+    const struct trail *tr, const struct turns *t, struct span raw, size_t chunk)
+{
+	size_t k = tr->keys.n - 1;
+	struct hash128 key;
+
+	if (chunk <= k)
+		return tr->keys.p[chunk];
+	key = tr->keys.p[k];
+	for (; k < chunk; k++)
+		key = turns_next_key(t, key, raw.p + k * tr->chunk, tr->chunk);
+	return key;
+}
+
+bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struct span raw,
+    size_t at, const void *data, size_t n, struct hash128 *key)
+{
+	const struct trail *tr = &b->trail;
+	struct hash128 head;
+	size_t from, len;
+
+	if (t == NULL || tr->keys.n == 0 || at == 0 || at > raw.n)
+		return false;
+	from = (at - 1) / tr->chunk * tr->chunk;
+	len = at - from;
+	head = head_key(t, chunk_key(tr, t, raw, from / tr->chunk), what);
+	*key = turns_next_key(t, head, raw.p + from, len);
+	turns_put(t, tr->tenant, head, NULL, 0);
+	turns_put(t, tr->tenant, *key, data, n);
+	turns_add_tail(t, head, turns_tail_of(t, raw.p + from, len));
+	return true;
+}
+
+void turns_state_again(struct body *b, const struct turns *t, struct span raw)
+{
+	struct trail *tr = &b->trail;
+
+	for (size_t k = 1; t != NULL && k < tr->keys.n; k++) {
+		if (k * tr->chunk > raw.n) {
+			tr->keys.n = (uint32_t)k;
+			return;
+		}
+		tr->keys.p[k] = turns_next_key(t, tr->keys.p[k - 1], raw.p + (k - 1) * tr->chunk, tr->chunk);
+	}
+}

@@ -1,0 +1,66 @@
+/* turn_ids.h - private to agent/request: pages and ids of a conversation's earlier turns.
+ *
+ *   ids    | page | page | page | rest |<- new
+ *                                      ^ the end of an added token, after some messages
+ *
+ * What is kept for the first bytes of a body, in struct turns (turns_state.h): the pages since the
+ * turn before and the key of that one's, the state of the template (chat.h), and the few bytes
+ * between the added token and the text to come, if they are white space. The ids of the page that
+ * is not full are kept in the segment cache, where the last bytes of the body encrypt them. */
+#ifndef KVROUTE_REQUEST_TURN_IDS_H
+#define KVROUTE_REQUEST_TURN_IDS_H
+
+#include "agent/chat/chat.h"
+#include "agent/prompt/turns_state.h"
+#include "agent/tok/segcache.h"
+
+#define TURN_SHOWN	16u	/* bytes of an added token that are kept, so that what follows sees them */
+#define TURN_OVER	32u	/* bytes after it that are kept */
+
+/* Of one turn: found, and left. */
+struct turn_ids {
+	/* of the caller */
+	uint64_t what;			/* hash of all that pages depend on besides the body */
+	uint32_t page;			/* ids in one */
+	/* found */
+	bool found;
+	struct turns_state state, link;
+	struct page_vec pages;		/* of all turns before */
+	struct ids rest;
+	uint32_t links;
+	bool special;			/* TOK_SPECIAL was set */
+	struct span memo;		/* for struct chat_turn, in <state> */
+	char lead[TURN_SHOWN + TURN_OVER];
+	size_t n_shown, n_lead;
+	/* left */
+	bool good;
+	uint64_t at, n_ids;		/* bytes of the body; ids of all turns up to there */
+	struct span left;
+	char left_lead[TURN_SHOWN + TURN_OVER];
+	size_t left_shown, left_n;
+	bool left_special;
+};
+
+/* Who and where. */
+struct turn_place {
+	const struct body *body;
+	struct turns *turns;		/* NULL: nothing is kept */
+	struct segcache *cache;
+	uint64_t tenant;
+	struct span raw;
+};
+
+void turn_ids_fini(struct turn_ids *t);
+
+/* Set t->found and what follows it. */
+void turn_ids_find(struct turn_ids *t, const struct turn_place *p);
+
+/* Note what is to be left: <text> is the text, whose last added token up to <at> ends at <cut> and
+ * has <cut_n> bytes. Sets t->good if it may be kept. */
+void turn_ids_leave(struct turn_ids *t, struct span text, size_t at, size_t cut, size_t cut_n);
+
+/* Store what is left. <pages>: of the whole body; <rest>: the ids since the last full page. */
+void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const struct page_vec *pages,
+    const token_id *rest);
+
+#endif
