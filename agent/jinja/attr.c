@@ -163,6 +163,7 @@ static bool attribute(struct run *r, struct jval obj, struct jval name, unsigned
 	case JV_NS:
 		v = jdict_get(obj.d, name);
 		if (v != NULL) {
+			jx_member_read(r, obj.d, v);
 			*found = true;
 			*out = *v;
 		}

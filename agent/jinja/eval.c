@@ -91,8 +91,10 @@ static bool eval_compare(struct run *r, const struct node *n, struct jval *out)
 {
 	const struct node *k;
 	struct jval a, b;
-	bool is = true;
+	bool is = true, done = false;
 
+	if (r->track.on && (!jx_number_compared(r, n, out, &done) || done))
+		return done && r->code == JINJA_OK;
 	if (!jx_eval(r, n->a, &a))
 		return false;
 	for (k = n->kids; k != NULL && is; k = k->next) {

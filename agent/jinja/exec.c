@@ -198,6 +198,7 @@ static bool assign(struct run *r, const struct node *target, struct jval v)
 	}
 	if (slot->kind != JV_NS)
 		return jx_raise(r, "TemplateRuntimeError: cannot assign attribute on non-namespace object");
+	jx_member_set(r, slot->d, target->b->value);
 	if (jdict_put(r->m, slot->d, target->b->value, v))
 		return true;
 	return jx_no_room(r);

@@ -226,6 +226,7 @@ static bool repr_of(struct run *r, struct text *t, struct jval v)
 	case JV_DICT:
 		return add_pairs(r, t, v.d);
 	case JV_NS:
+		jx_whole_read(r);
 		return add_text(r, t, "<Namespace ") && add_pairs(r, t, v.d) && jx_text_char(r, t, '>');
 	case JV_RANGE:
 		return add_range(r, t, v.p);

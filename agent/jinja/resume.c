@@ -15,7 +15,7 @@
 
 struct state_head {
 	uint64_t start, steps, printed;
-	uint32_t id, first, messages, n_spaces;
+	uint32_t id, first, messages, n_spaces, n_numbers;
 	bool completed, more;
 };
 
@@ -74,13 +74,126 @@ void jx_next_read(struct run *r, const struct loop *l)
 		r->track.furthest = at;
 }
 
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+/* Return the number that member <v> of <d> still is, or NULL. */
+static struct tracked_number *number_of(struct track *t, const struct jdict *d, const struct jval *v)
+{
+	for (uint32_t i = 0; i < t->n_numbers; i++) {
+		struct tracked_number *w = &t->number[i];
+
+		if (t->space[w->space].d == d && w->member < d->n && &d->entry[w->member].value == v)
+			return v->kind == JV_INT && v->i == w->value ? w : NULL;
+	}
+	return NULL;
+}
+
+void jx_member_read(struct run *r, const struct jdict *d, const struct jval *v)
+{
+	struct tracked_number *w = r->track.on ? number_of(&r->track, d, v) : NULL;
+
+	if (w != NULL)
+		w->least = w->most = w->value;
+	if (is_watched(v))		/* a filter may have asked, which notes no more */
+		jx_whole_read(r);
+}
+
+/* A number that is set, if to the same, is not as it was any more: it must start as it did. */
+void jx_member_set(struct run *r, const struct jdict *d, struct jval name)
+{
+	const struct jval *v = r->track.on ? jdict_get(d, name) : NULL;
+	struct track *t = &r->track;
+
+	for (uint32_t i = 0; v != NULL && i < t->n_numbers; i++) {
+		struct tracked_number *w = &t->number[i];
+
+		if (t->space[w->space].d == d && &d->entry[w->member].value == v)
+			w->least = w->most = w->value;
+	}
+}
+
+/* Return the number that the expression <n> names: a member of a namespace in a variable. */
+static struct tracked_number *number_named(struct run *r, const struct node *n)
+{
+	const struct record *rec = r->rec;
+	const struct jval *v;
+	struct jval of;
+
+	if (n->type != N_GETATTR || n->a->type != N_NAME || n->id != 0)
+		return NULL;
+	for (unsigned up = n->a->up; up > 0; up--)
+		rec = rec->up;
+	of = rec->slot[n->a->slot];
+	v = of.kind == JV_NS ? jdict_get(of.d, n->value) : NULL;
+	return v != NULL ? number_of(&r->track, of.d, v) : NULL;
+}
+
+/* Note that <w> <op> <c> is <is>; the other operators are these with their result reversed. */
+static void narrow(struct tracked_number *w, enum op op, int64_t c, bool is)
+{
+	int64_t least = INT64_MIN, most = INT64_MAX;
+
+	if (op == OP_GE || op == OP_GT) {
+		op = op == OP_GE ? OP_LT : OP_LE;
+		is = !is;
+	}
+	if ((op == OP_LT && c == INT64_MIN) || (op == OP_LE && c == INT64_MAX))
+		return;		/* so it is for any number */
+	if (op == OP_LT || op == OP_LE) {
+		most = op == OP_LT ? c - 1 : c;
+		if (!is) {
+			least = most + 1;
+			most = INT64_MAX;
+		}
+	} else {
+		least = most = w->value;
+	}
+	if (least > w->least)
+		w->least = least;
+	if (most < w->most)
+		w->most = most;
+}
+
+static enum op turned(enum op op)
+{
+	return op == OP_LT ? OP_GT : op == OP_LE ? OP_GE : op == OP_GT ? OP_LT : op == OP_GE ? OP_LE : op;
+}
+
+/* The steps are those of the usual way. */
+bool jx_number_compared(struct run *r, const struct node *n, struct jval *out, bool *done)
+{
+	const struct node *b = n->kids;
+	struct tracked_number *wa = number_named(r, n->a), *wb = number_named(r, b->a), *w;
+	struct jval va, vb, other;
+	bool is;
+
+	*done = false;
+	if (b->next != NULL || (wa == NULL) == (wb == NULL))
+		return true;
+	w = wa != NULL ? wa : wb;
+	va = vb = jval_int(w->value);
+	if (!step(r) || !step(r) || !jx_eval(r, wa != NULL ? b->a : n->a, &other))
+		return false;
+	*(wa != NULL ? &vb : &va) = other;
+	r->line = n->line;
+	if (!jx_compare_values(r, b->op, va, vb, &is))
+		return false;
+	if (other.kind == JV_INT)
+		narrow(w, wa != NULL ? b->op : turned(b->op), other.i, is);
+	else
+		w->least = w->most = w->value;
+	*out = jval_bool(is);
+	*done = true;
+	return true;
+}
+
 /* ---- the hash of what a loop starts with ------------------------------------------------- */
 
 struct state_hash {
 	struct run *r;
 	uint64_t h;
 	size_t bytes, values;		/* left */
-	unsigned depth;
+	unsigned depth, inside;		/* values around this one; lists and dicts of these */
 	bool failed;
 };
 
@@ -110,10 +223,24 @@ static void add_members(struct state_hash *s, const struct jdict *d)
 	}
 }
 
+/* Track a number instead of adding it. Returns false if it is none, or there are too many. */
+static bool add_number(struct state_hash *s, struct jval v, uint32_t space, uint32_t member)
+{
+	struct track *t = &s->r->track;
+
+	if (v.kind != JV_INT || t->n_numbers == TRACK_NUMBERS)
+		return false;
+	add_word(s, JV_UNREAD);
+	t->number[t->n_numbers++] =
+		(struct tracked_number){ space, member, v.i, INT64_MIN, INT64_MAX };
+	return true;
+}
+
 /* Add a namespace, and note its members as they are now. */
 static void add_space(struct state_hash *s, struct jval v)
 {
 	struct track *t = &s->r->track;
+	uint32_t space = t->n_spaces;
 	struct jdict_entry *was;
 
 	for (uint32_t i = 0; i < t->n_spaces; i++) {
@@ -130,10 +257,16 @@ static void add_space(struct state_hash *s, struct jval v)
 	if (v.d->n > 0)
 		memcpy(was, v.d->entry, v.d->n * sizeof(*was));
 	t->space[t->n_spaces++] = (struct tracked_space){ v.d, was, v.d->n };
-	add_members(s, v.d);
+	add_word(s, v.d->n);
+	for (uint32_t i = 0; i < v.d->n && !s->failed; i++) {
+		add_value(s, v.d->entry[i].key);
+		if (!add_number(s, v.d->entry[i].value, space, i))
+			add_value(s, v.d->entry[i].value);
+	}
 }
 
-/* Add the list of messages, or the rest of it from some item on, as such. */
+/* Add the list of messages, or the rest of it from some item on, as such. Inside of another value
+ * its reads would not be noted. */
 static bool add_messages(struct state_hash *s, struct jval v)
 {
 	const struct jinja_resume *as = s->r->track.as;
@@ -141,6 +274,7 @@ static bool add_messages(struct state_hash *s, struct jval v)
 	if (v.kind != JV_LIST || (v.flags & JV_WATCHED) == 0 || v.v < as->list ||
 	    v.v + v.n != as->list + as->n)
 		return false;
+	s->failed |= s->inside > 0;
 	add_word(s, (uint64_t)(v.v - as->list));
 	return true;
 }
@@ -156,8 +290,10 @@ static void add_macro(struct state_hash *s, struct jval v)
 static void add_items(struct state_hash *s, struct jval v)
 {
 	add_word(s, v.n);
+	s->inside++;
 	for (uint32_t i = 0; i < v.n && !s->failed; i++)
 		add_value(s, v.v[i]);
+	s->inside--;
 }
 
 static void add_range(struct state_hash *s, const struct jrange *g)
@@ -195,7 +331,9 @@ static void add_value_of_kind(struct state_hash *s, struct jval v)
 		add_items(s, v);
 		return;
 	case JV_DICT:
+		s->inside++;
 		add_members(s, v.d);
+		s->inside--;
 		return;
 	case JV_NS:
 		add_space(s, v);
@@ -244,7 +382,7 @@ static bool hash_start(struct run *r, uint64_t *out)
 	const struct buf *text = r->track.as->text;
 	struct state_hash s = { .r = r, .bytes = HASHED_BYTES, .values = HASHED_VALUES };
 
-	r->track.n_spaces = 0;
+	r->track.n_spaces = r->track.n_numbers = 0;
 	add_text(&s, span_of(text->p, text->n));
 	add_members(&s, r->vars);
 	for (uint32_t i = 0; i < r->t->n_root && !s.failed; i++) {
@@ -336,11 +474,16 @@ static void note(struct run *r, uint32_t messages, bool completed, bool more)
 	h.first = t->first;
 	h.messages = messages;
 	h.n_spaces = t->n_spaces;
+	h.n_numbers = t->n_numbers;
 	h.completed = completed;
 	h.more = more;
 	as->good = false;
 	buf_start(&as->state, 0);
 	buf_add(&as->state, &h, sizeof(h));
+	for (uint32_t i = 0; i < t->n_numbers; i++) {
+		buf_add(&as->state, &t->number[i].least, sizeof(int64_t));
+		buf_add(&as->state, &t->number[i].most, sizeof(int64_t));
+	}
 	for (uint32_t i = 0; i < t->n_spaces && fits; i++)
 		fits = save_space(&as->state, &t->space[i]);
 	as->good = fits && !as->state.failed;
@@ -420,8 +563,16 @@ static bool restore(struct run *r, const struct state_head *h, struct span rest)
 	struct jinja_resume *as = t->as;
 
 	if (h->start != t->start || h->first != t->first || h->messages < h->first ||
-	    h->messages + (h->more ? 1u : 0u) > as->n || h->n_spaces != t->n_spaces)
+	    h->messages + (h->more ? 1u : 0u) > as->n || h->n_spaces != t->n_spaces ||
+	    h->n_numbers != t->n_numbers)
 		return false;
+	for (uint32_t i = 0; i < t->n_numbers; i++) {
+		struct tracked_number *w = &t->number[i];
+
+		if (!take(&rest, &w->least, sizeof(w->least)) || !take(&rest, &w->most, sizeof(w->most)) ||
+		    w->value < w->least || w->value > w->most)
+			return false;
+	}
 	for (uint32_t i = 0; i < t->n_spaces; i++)
 		if (!take_space(r, &rest, &t->space[i]))
 			return false;

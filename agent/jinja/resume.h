@@ -14,6 +14,9 @@
  * the same loop with the same variables and the same text so far, and whose messages begin with the
  * same ones, would come to the same state: it starts there.
  *
+ * A whole number in a namespace, such as the index of the last question, may differ if all that was
+ * done with it is comparing, and each comparison would come out the same.
+ *
  * Messages that are passed over need not be read: the caller gives items of kind JV_UNREAD, and
  * rendering fails with JINJA_MISSED if a template uses one. It then renders all of them. Nothing is
  * proved in advance, so any template is followed; one that reads the end first leaves no state that

@@ -6,6 +6,15 @@
 
 #define TRACK_SPACES	8u	/* namespaces of a template */
 
+#define TRACK_NUMBERS	8u	/* in namespaces */
+
+/* A whole number in a namespace when the loop started, such as the index of the last question. It may
+ * be another one next time if all comparisons with it come out the same: from <least> to <most>. */
+struct tracked_number {
+	uint32_t space, member;
+	int64_t value, least, most;
+};
+
 /* A namespace as it was when the loop started. */
 struct tracked_space {
 	struct jdict *d;
@@ -26,6 +35,8 @@ struct track {
 	uint64_t saved_steps;		/* counted but not executed */
 	struct tracked_space space[TRACK_SPACES];
 	uint32_t n_spaces;
+	struct tracked_number number[TRACK_NUMBERS];
+	uint32_t n_numbers;
 };
 
 struct run;
@@ -46,6 +57,12 @@ void jx_item_read(struct run *r, struct jval v, struct jval key);
 void jx_end_read(struct run *r, const struct loop *l, bool last);	/* whether there is a next item */
 void jx_next_read(struct run *r, const struct loop *l);			/* the next item */
 void jx_whole_read(struct run *r);
+/* Member <v> of a namespace is read. */
+void jx_member_read(struct run *r, const struct jdict *d, const struct jval *v);
+/* A member of a namespace is set. */
+void jx_member_set(struct run *r, const struct jdict *d, struct jval name);
+/* Compare with a number that is tracked. Sets *done to false if <n> is no such comparison. */
+bool jx_number_compared(struct run *r, const struct node *n, struct jval *out, bool *done);
 
 /* The loop <n> over <source> starts. Sets <*skip> to the items to pass over, and *completed as it
  * was after them. Returns false on failure. */
