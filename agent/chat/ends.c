@@ -106,7 +106,9 @@ bool ends_find(struct span raw, struct ends *e)
 
 bool ends_go_on(struct span raw, uint64_t at, struct ends *e)
 {
-	struct walk w = { .raw = raw, .at = (size_t)at, .depth = 2, .seen = true, .in_list = true, .e = e };
+	struct walk w = {
+		.raw = raw, .at = (size_t)at, .depth = 2, .seen = true, .in_list = true, .e = e
+	};
 
 	return walk(&w);
 }

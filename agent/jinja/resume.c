@@ -77,7 +77,8 @@ void jx_next_read(struct run *r, const struct loop *l)
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 /* Return the number that member <v> of <d> still is, or NULL. */
-static struct tracked_number *number_of(struct track *t, const struct jdict *d, const struct jval *v)
+static struct tracked_number *number_of(
+    struct track *t, const struct jdict *d, const struct jval *v)
 {
 	for (uint32_t i = 0; i < t->n_numbers; i++) {
 		struct tracked_number *w = &t->number[i];

@@ -8,8 +8,9 @@
 
 #define TRACK_NUMBERS	8u	/* in namespaces */
 
-/* A whole number in a namespace when the loop started, such as the index of the last question. It may
- * be another one next time if all comparisons with it come out the same: from <least> to <most>. */
+/* A whole number in a namespace when the loop started, such as the index of the last question. It
+ * may be another one next time if all comparisons with it come out the same: from <least> to
+ * <most>. */
 struct tracked_number {
 	uint32_t space, member;
 	int64_t value, least, most;

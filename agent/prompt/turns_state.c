@@ -1,4 +1,5 @@
-/* turns_state.c - a head for each chunk and kind has the tips after it; the tip's key has the data. */
+/* turns_state.c - a head for each chunk and kind has the tips after it; the key of a tip has the
+ * data. */
 #include "agent/prompt/body_in.h"
 #include "agent/prompt/turns_state.h"
 

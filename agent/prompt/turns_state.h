@@ -1,5 +1,5 @@
-/* turns_state.h - keep more in struct turns than the scanner's state: what someone else knows of the
- * first bytes of a body, by a keyed hash of all of them.
+/* turns_state.h - keep more in struct turns than the scanner's state: what others know of the first
+ * bytes of a body, by a keyed hash of all of them.
  *
  *   chunks   |------ 1 ------|------ 2 ------|--- 3 ...      keys of the scanner's points (turns.h)
  *   state                                       ^ at         key: of chunk 2, what, the bytes since
@@ -29,8 +29,8 @@ bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *ou
 bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struct span raw,
     size_t at, const void *data, size_t n, struct hash128 *key);
 
-/* Compute the keys of chunks again from <raw>, for a scanner that has read it in an earlier message:
- * no more was compared than samples. */
+/* Compute the keys of chunks again from <raw>, for a scanner that has read it in an earlier
+ * message: only samples of it were compared. */
 void turns_state_again(struct body *b, const struct turns *t, struct span raw);
 
 #endif

@@ -209,8 +209,8 @@ static enum chat_result render(struct conversation *t, const struct conversation
 }
 
 /* Note what this turn leaves. */
-static void leave_turn(struct turn_ids *to, const struct chat_turn *turn, const struct chat_text *text,
-    const struct cached_place *place, bool special)
+static void leave_turn(struct turn_ids *to, const struct chat_turn *turn,
+    const struct chat_text *text, const struct cached_place *place, bool special)
 {
 	to->found &= turn->resumed;
 	to->good = false;

@@ -30,7 +30,8 @@ struct conversation_ids {
 
 /* Return all ids of the conversation that was asked for last without ids of its turns before; they
  * live as those. Returns NULL if that fails. <n>: how many there must be. */
-const token_id *conversation_all(struct conversation *t, const struct conversation_ask *a, size_t n);
+const token_id *conversation_all(
+    struct conversation *t, const struct conversation_ask *a, size_t n);
 
 /* Set <out> if the result is CHAT_DONE; otherwise there are no ids. CHAT_NO_MEMORY also if a
  * pattern gave up. */

@@ -27,8 +27,8 @@ struct cached {
 int tok_cached_some(const struct cached *c, struct span text, unsigned flags, struct ids *out,
     size_t *used);
 
-/* A place in a text where it may go on in another way: the text after the last added token before it
- * is encoded on its own. */
+/* A place in a text where it may go on in another way: the text after the last added token before
+ * it is encoded on its own. */
 struct cached_place {
 	size_t from;		/* bytes of the text that only show what precedes; 0: it is the start */
 	size_t at;		/* the place; 0: none is asked for */

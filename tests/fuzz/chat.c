@@ -3,9 +3,9 @@
  *
  * The first byte selects template and API, the second if the body is cut. Rendering twice gives the
  * same text; runs add up to the text, in order. For a complete body that is one object with nothing
- * after its messages, the cut form gives a beginning of the complete text. What a body leaves for the
- * next turn is used for the same body, and for one with a message more there: both give the text of
- * a complete rendering. */
+ * after its messages, the cut form gives a beginning of the complete text. What a body leaves for
+ * the next turn is used for the same body, and for one with a message more there: both give the
+ * text of a complete rendering. */
 #include "agent/chat/chat.h"
 #include "agent/chat/close_body.h"
 #include "tests/fuzz/lib/fuzz.h"

@@ -38,8 +38,8 @@ static const char *random_text(struct talk *t, struct rng *rng)
 		"<tool_response>x</tool_response>", "a \\\"quote\\\"", "</think>", "\xef\xbf\xbd",
 	};
 
-	snprintf(t->content, sizeof(t->content), "%s%u", texts[rng_below(rng, 60) == 0 ? 10 : rng_below(rng, 10)],
-	    (unsigned)rng_below(rng, 5));
+	snprintf(t->content, sizeof(t->content), "%s%u",
+	    texts[rng_below(rng, 60) == 0 ? 10 : rng_below(rng, 10)], (unsigned)rng_below(rng, 5));
 	return t->content;
 }
 
@@ -108,7 +108,8 @@ static size_t write_body(const struct talk *t, char *p)
 	for (unsigned i = 0; i < t->n; i++)
 		n += (size_t)sprintf(p + n, "%s%s", i > 0 ? ", " : "", t->message[i]);
 	n += (size_t)sprintf(p + n, "]%s%s%s}",
-	    t->tools ? ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]" : "",
+	    t->tools ? ",\"tools\":[{\"type\":\"function\","
+		       "\"function\":{\"name\":\"f\",\"parameters\":{}}}]" : "",
 	    t->kwargs ? ",\"chat_template_kwargs\":{\"enable_thinking\":false}" : "",
 	    t->no_start ? ",\"add_generation_prompt\":false" : "");
 	return n;
@@ -176,11 +177,12 @@ static void same_text(const char *name, struct span raw, const struct kept *k, c
 	    memcmp(got->p + lead, whole + k->n_text, n - k->n_text) == 0)
 		return;
 	fail_msg("%s\nbody  " SPAN_FMT "\nbytes %zu are known\nwhole %.*s\nknown %.*s\nnew   %.*s", name,
-	    SPAN_ARG(raw), k->at, (int)n, whole, (int)k->n_text, k->text, (int)(got->n - lead), got->p + lead);
+	    SPAN_ARG(raw), k->at, (int)n, whole, (int)k->n_text, k->text, (int)(got->n - lead),
+	    got->p + lead);
 }
 
-static void one_body(const char *name, const struct chat *c, struct chat_scratch *s, struct memory *m,
-    struct span raw)
+static void one_body(const char *name, const struct chat *c, struct chat_scratch *s,
+    struct memory *m, struct span raw)
 {
 	struct chat_turn turn = { .key = &key };
 	enum chat_result result;
@@ -221,8 +223,8 @@ static void one_body(const char *name, const struct chat *c, struct chat_scratch
 	free(whole);
 }
 
-static unsigned long conversations(const char *name, const struct chat *c, uint64_t seed, unsigned rounds,
-    unsigned long *tried)
+static unsigned long conversations(const char *name, const struct chat *c, uint64_t seed,
+    unsigned rounds, unsigned long *tried)
 {
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
 	struct memory m = { .next = 0 };
@@ -256,7 +258,8 @@ static struct chat *load(struct span template, const char *name)
 
 /* ---- templates ---- */
 
-#define SAYS	"<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}"
+#define SAYS	"<{{ m.role }}>{{ m.content }}" \
+		"{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}"
 #define EACH(...)	"{{ bos_token }}{% for m in messages %}" __VA_ARGS__ "{% endfor %}" \
 			"{% if add_generation_prompt %}A{% endif %}"
 
@@ -287,7 +290,8 @@ static const struct {
 	{ "{% set ns = namespace(n=0, last='', seen=false, f=0.5) %}"
 	  EACH("{{ ns.n }}{{ ns.last }}{{ ns.seen }}{{ ns.f }}" SAYS "{% set ns.n = ns.n + 1 %}"
 	       "{% set ns.last = m.role %}{% set ns.f = ns.f * 2 %}{% set ns.new = 'const' %}"
-	       "{% if m.role == 'tool' %}{% set ns.seen = true %}{% endif %}") "{{ ns.n }}{{ ns.new }}", true },
+	       "{% if m.role == 'tool' %}{% set ns.seen = true %}{% endif %}")
+	  "{{ ns.n }}{{ ns.new }}", true },
 	{ "{% set ns = namespace(text='') %}"
 	  EACH(SAYS "{% set ns.text = m.content %}") "{{ ns.text }}", false },
 	{ "{% set ns = namespace(all=[]) %}"
@@ -300,7 +304,8 @@ static const struct {
 	  EACH(SAYS "{{ [ns] | map(attribute='m') | map('length') | list }}"), false },
 	{ "{% set ns = namespace(q=messages | length) %}" EACH(SAYS "{{ ns | string }}"), false },
 	{ "{% set ns = namespace(m=messages) %}" EACH(SAYS "{{ ns.m | length }}"), false },
-	{ "{% set a = namespace(x=1) %}{% set b = a %}" EACH(SAYS "{% set b.x = b.x + 1 %}{{ a.x }}"), true },
+	{ "{% set a = namespace(x=1) %}{% set b = a %}"
+	  EACH(SAYS "{% set b.x = b.x + 1 %}{{ a.x }}"), true },
 	{ "{% macro say(m) %}[{{ m.role }}{{ m.content }}]{% endmacro %}" EACH("{{ say(m) }}"), true },
 	{ "{% macro all() %}{{ messages | length }}{% endmacro %}" EACH(SAYS "{{ all() }}"), false },
 	{ "{% macro say(m) %}[{{ m.content }}{{ x }}]{% endmacro %}{% set x = messages | length %}"
@@ -314,8 +319,8 @@ static const struct {
 	{ "{% for m in messages[:-1] %}" SAYS "{% endfor %}!", false },
 	{ "{% for m in messages[::-1] %}" SAYS "{% endfor %}", false },
 	{ "{% for m in messages | reverse %}" SAYS "{% endfor %}", false },
-	{ "{% set x = messages | selectattr('role', 'equalto', 'user') | list %}" EACH(SAYS "{{ x | length }}"),
-	  false },
+	{ "{% set x = messages | selectattr('role', 'equalto', 'user') | list %}"
+	  EACH(SAYS "{{ x | length }}"), false },
 	{ "{% set ns = namespace(q=messages | length - 1, on=true) %}{% for m in messages[::-1] %}"
 	  "{% set i = messages | length - 1 - loop.index0 %}{% if ns.on and m.role == 'user' %}"
 	  "{% set ns.on = false %}{% set ns.q = i %}{% endif %}{% endfor %}"
@@ -449,7 +454,8 @@ static void other_lists(void **state)
 				    "{\"role\":\"assistant\",\"content\":\"b\"}";
 	static const char *const rests[] = {
 		"],\"messages\":[{\"role\":\"user\",\"content\":\"z\"}]}",
-		"],\"mess\\u0061ges\":[{\"role\":\"user\",\"content\":\"z\"},{\"role\":\"user\",\"content\":\"y\"}]}",
+		"],\"mess\\u0061ges\":[{\"role\":\"user\",\"content\":\"z\"},"
+		"{\"role\":\"user\",\"content\":\"y\"}]}",
 		",\"-\"]}", "],\"tools\":[]}", "],\"continue_final_message\":true}",
 		"],\"continue_final_message\":true,\"add_generation_prompt\":false}",
 		"],\"truncate_prompt_tokens\":3}", "],\"chat_template\":\"x\"}",

@@ -1,6 +1,6 @@
 /* test_turn_ids.c - pages and ids of conversations with the memory of earlier turns are those
- * without it: bodies that grow, shrink, differ in a message or in one byte, two memories that are too
- * small, and ids of earlier turns that are asked for. */
+ * without it: bodies that grow, shrink, differ in a message or in one byte, two memories that are
+ * too small, and ids of earlier turns that are asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ struct reader {
 	struct request_scratch scratch;
 };
 
-static void open_reader(struct reader *r, struct chat *chat, size_t turns, size_t segments, uint32_t page)
+static void open_reader(
+    struct reader *r, struct chat *chat, size_t turns, size_t segments, uint32_t page)
 {
 	struct request_opts o = { .slices_max_bytes = 1 << 20, .segcache_max_bytes = segments };
 
@@ -82,11 +83,13 @@ struct talk {
 static void put_message(struct talk *t, unsigned at, struct rng *rng)
 {
 	static const char *const parts[] = {
-		"the server", " and ", "<|end|>", "<|en", "d|>", "\\n", "  ", "route", "\\u00e9", "12345", "<|begin|>",
+		"the server", " and ", "<|end|>", "<|en", "d|>", "\\n", "  ", "route", "\\u00e9", "12345",
+		"<|begin|>",
 		"HAProxy what is", "\\t", "\\u0338", " prompt", "\\\"",
 	};
 	char *p = t->message[at];
-	size_t n = (size_t)sprintf(p, "{\"role\":\"%s\",\"content\":\"", at % 2 == 0 ? "user" : "assistant");
+	size_t n = (size_t)sprintf(
+	    p, "{\"role\":\"%s\",\"content\":\"", at % 2 == 0 ? "user" : "assistant");
 
 	for (unsigned i = (unsigned)rng_below(rng, 16); i > 0; i--)
 		n += (size_t)sprintf(p + n, "%s", parts[rng_below(rng, sizeof(parts) / sizeof(parts[0]))]);
@@ -160,10 +163,12 @@ static void same(struct reader *with, struct reader *without, struct span body, 
 	assert_null(request_ids(&a, UINT64_MAX, 2));
 }
 
-static struct counts conversations(const char *template, size_t turns, size_t segments, uint32_t page,
-    uint64_t seed)
+static struct counts conversations(
+    const char *template, size_t turns, size_t segments, uint32_t page, uint64_t seed)
 {
-	struct chat_source src = { .template = span_str(template), .template_name = "t", .config_name = "" };
+	struct chat_source src = {
+		.template = span_str(template), .template_name = "t", .config_name = ""
+	};
 	struct talk *t = calloc(1, sizeof(*t));
 	struct counts c = { 0 };
 	struct reader with, without;
