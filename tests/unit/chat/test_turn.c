@@ -142,7 +142,7 @@ static void drop(struct kept *k)
 	free(k->raw);
 	free(k->memo);
 	free(k->text);
-	*k = (struct kept){ NULL };
+	*k = (struct kept){ .raw = NULL };
 }
 
 /* Keep what <turn> left of <raw>, whose whole text begins with <before> bytes that it has not. */
@@ -454,8 +454,8 @@ static void other_lists(void **state)
 				    "{\"role\":\"assistant\",\"content\":\"b\"}";
 	static const char *const rests[] = {
 		"],\"messages\":[{\"role\":\"user\",\"content\":\"z\"}]}",
-		"],\"mess\\u0061ges\":[{\"role\":\"user\",\"content\":\"z\"},"
-		"{\"role\":\"user\",\"content\":\"y\"}]}",
+		("],\"mess\\u0061ges\":[{\"role\":\"user\",\"content\":\"z\"},"
+		 "{\"role\":\"user\",\"content\":\"y\"}]}"),
 		",\"-\"]}", "],\"tools\":[]}", "],\"continue_final_message\":true}",
 		"],\"continue_final_message\":true,\"add_generation_prompt\":false}",
 		"],\"truncate_prompt_tokens\":3}", "],\"chat_template\":\"x\"}",
