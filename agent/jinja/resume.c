@@ -76,6 +76,13 @@ void jx_next_read(struct run *r, const struct loop *l)
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
+/* It must be the same next time. */
+static void pin(struct tracked_number *w)
+{
+	if (w != NULL)
+		w->least = w->most = w->value;
+}
+
 /* Return the number that member <v> of <d> still is, or NULL. */
 static struct tracked_number *number_of(
     struct track *t, const struct jdict *d, const struct jval *v)
@@ -93,10 +100,12 @@ void jx_member_read(struct run *r, const struct jdict *d, const struct jval *v)
 {
 	struct tracked_number *w = r->track.on ? number_of(&r->track, d, v) : NULL;
 
-	if (w != NULL)
-		w->least = w->most = w->value;
-	if (is_watched(v))		/* a filter may have asked, which notes no more */
-		jx_whole_read(r);
+	pin(w);
+	if (!is_watched(v))
+		return;
+	jx_whole_read(r);	/* a filter may have asked, which notes no more */
+	if ((v->flags & JV_HAS_UNREAD) != 0)
+		jx_missed(r);
 }
 
 /* A number that is set, if to the same, is not as it was any more: it must start as it did. */
@@ -109,7 +118,7 @@ void jx_member_set(struct run *r, const struct jdict *d, struct jval name)
 		struct tracked_number *w = &t->number[i];
 
 		if (t->space[w->space].d == d && &d->entry[w->member].value == v)
-			w->least = w->most = w->value;
+			pin(w);
 	}
 }
 
@@ -147,7 +156,8 @@ static void narrow(struct tracked_number *w, enum op op, int64_t c, bool is)
 			most = INT64_MAX;
 		}
 	} else {
-		least = most = w->value;
+		pin(w);
+		return;
 	}
 	if (least > w->least)
 		w->least = least;
@@ -160,29 +170,40 @@ static enum op turned(enum op op)
 	return op == OP_LT ? OP_GT : op == OP_LE ? OP_GE : op == OP_GT ? OP_LT : op == OP_GE ? OP_LE : op;
 }
 
-/* The steps are those of the usual way. */
+/* Set <*v> to the value of <n>, and <*w> to the tracked number that it is, or NULL. */
+static bool number_side(struct run *r, const struct node *n, struct jval *v, struct tracked_number **w)
+{
+	*w = number_named(r, n);
+	if (*w == NULL)
+		return jx_eval(r, n, v);
+	*v = jval_int((*w)->value);
+	return step(r) && step(r);		/* as jx_eval() */
+}
+
 bool jx_number_compared(struct run *r, const struct node *n, struct jval *out, bool *done)
 {
 	const struct node *b = n->kids;
-	struct tracked_number *wa = number_named(r, n->a), *wb = number_named(r, b->a), *w;
-	struct jval va, vb, other;
+	struct tracked_number *wa, *wb;
+	struct jval va, vb;
 	bool is;
 
 	*done = false;
-	if (b->next != NULL || (wa == NULL) == (wb == NULL))
+	if (b->next != NULL || (number_named(r, n->a) == NULL) == (number_named(r, b->a) == NULL))
 		return true;
-	w = wa != NULL ? wa : wb;
-	va = vb = jval_int(w->value);
-	if (!step(r) || !step(r) || !jx_eval(r, wa != NULL ? b->a : n->a, &other))
+	/* evaluating one side may set the number of the other */
+	if (!number_side(r, n->a, &va, &wa) || !number_side(r, b->a, &vb, &wb))
 		return false;
-	*(wa != NULL ? &vb : &va) = other;
 	r->line = n->line;
 	if (!jx_compare_values(r, b->op, va, vb, &is))
 		return false;
-	if (other.kind == JV_INT)
-		narrow(w, wa != NULL ? b->op : turned(b->op), other.i, is);
-	else
-		w->least = w->most = w->value;
+	if (wa != NULL && wb == NULL && vb.kind == JV_INT) {
+		narrow(wa, b->op, vb.i, is);
+	} else if (wb != NULL && wa == NULL && va.kind == JV_INT) {
+		narrow(wb, turned(b->op), va.i, is);
+	} else {
+		pin(wa);
+		pin(wb);
+	}
 	*out = jval_bool(is);
 	*done = true;
 	return true;
@@ -276,6 +297,7 @@ static bool add_messages(struct state_hash *s, struct jval v)
 	    v.v + v.n != as->list + as->n)
 		return false;
 	s->failed |= s->inside > 0;
+	add_word(s, JV_UNREAD);		/* no value of a list */
 	add_word(s, (uint64_t)(v.v - as->list));
 	return true;
 }
@@ -513,6 +535,7 @@ static bool take_text(struct run *r, struct span *s, struct jval *out)
 	if (!take(s, &n, 1) || n > s->n || (p = jinja_mem_take(r->m, n + 1u)) == NULL)
 		return false;
 	*out = jval_str(p, n);
+	out->flags = JV_CONST;		/* or a role: it may be saved again */
 	return take(s, p, n);
 }
 

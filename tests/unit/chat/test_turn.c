@@ -339,6 +339,14 @@ static const struct {
 	  true },
 	{ "{% set ns = namespace(q=messages | length, on=true) %}{% macro late(i) %}{{ i > ns.q }}"
 	  "{% endmacro %}" EACH(SAYS "{{ late(loop.index0 + 3) }}"), false },
+	/* the other side of a comparison sets the number */
+	{ "{% set ns = namespace(q=messages | length) %}{% macro three() %}{% set ns.q = 3 %}3"
+	  "{% endmacro %}" EACH(SAYS "{{ three() | int >= ns.q }}{{ ns.q }}"), false },
+	{ "{% set ns = namespace(q=messages | length) %}{% macro three() %}{% set ns.q = 3 %}3"
+	  "{% endmacro %}" EACH(SAYS "{{ ns.q < three() | int }}{{ ns.q }}"), false },
+	/* a list that a filter takes from a namespace */
+	{ "{% set ns = namespace(m=none) %}{% set ns.m = messages %}" EACH(SAYS)
+	  "{{ [ns] | map(attribute='m') | map('last') | select('mapping') | list | length }}", false },
 	{ "{% with y = messages %}{% for m in y %}" SAYS "{% endfor %}{% endwith %}", false },
 	{ "{% filter upper %}{% for m in messages %}" SAYS "{% endfor %}{% endfilter %}", false },
 	{ EACH(SAYS) "{{ messages[-1].role }}", false },
@@ -408,6 +416,48 @@ static void real_templates(void **state)
 	closedir(d);
 	printf("%lu of %lu templates, %lu of %lu turns went on\n", some, n, resumed, tried);
 	assert_true(resumed > 0);
+}
+
+/* Each turn goes on from what the one before left, which did so itself. */
+static void chain(const char *template)
+{
+	struct chat *c = load(span_str(template), "made");
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	struct kept k = { .raw = NULL };
+	struct talk t = { .n = 0 };
+	char *body = malloc(BODY);
+
+	while (t.n < MESSAGES) {
+		struct chat_turn turn = { .key = &key, .memo = span_of(k.memo, k.n_memo), .at = k.at };
+		struct chat_text text;
+
+		snprintf(t.message[t.n], sizeof(t.message[0]), "{\"role\":\"%s\",\"content\":\"text %u\"}",
+		    t.n % 2 == 0 ? "user" : "assistant", t.n);
+		t.n++;
+		assert_int_equal(render(c, s, span_of(body, write_body(&t, body)), &turn, &text), CHAT_DONE);
+		if (t.n > 3 && !(turn.resumed && turn.good))
+			fail_msg("%s: %u messages: did not go on", template, t.n);
+		if (!turn.good)
+			continue;
+		drop(&k);
+		k = (struct kept){ .at = (size_t)turn.left_at, .n_memo = turn.left.n };
+		k.memo = copy(turn.left.p, k.n_memo);
+	}
+	drop(&k);
+	free(body);
+	chat_scratch_free(s);
+	chat_unref(c);
+}
+
+static void each_turn(void **state)
+{
+	(void)state;
+	chain(EACH(SAYS));
+	chain("{% set ns = namespace(was='none') %}" EACH("{{ ns.was }}" SAYS "{% set ns.was = m.role %}"));
+	chain("{% set ns = namespace(at='a') %}" EACH("{{ ns.at }}" SAYS "{% set ns.at = 'b<c>' %}"));
+	chain("{% set ns = namespace() %}" EACH("{{ ns.at }}" SAYS "{% set ns.at = 'b' %}") "{{ ns.at }}");
+	chain("{% set ns = namespace(at='a') %}" EACH("{{ ns.at }}" SAYS
+	    "{% if loop.index0 == 1 %}{% set ns.at = 'b' %}{% endif %}"));
 }
 
 /* ---- where messages end ---- */
@@ -497,6 +547,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(made_templates),
 		cmocka_unit_test(real_templates),
+		cmocka_unit_test(each_turn),
 		cmocka_unit_test(ends_of_messages),
 		cmocka_unit_test(other_lists),
 	};
