@@ -43,6 +43,8 @@ struct track {
 struct run;
 struct node;
 
+/* watch.c */
+
 /* Tell if a value needs jx_touched(). */
 static inline bool is_watched(const struct jval *v)
 {
@@ -64,6 +66,12 @@ void jx_member_read(struct run *r, const struct jdict *d, const struct jval *v);
 void jx_member_set(struct run *r, const struct jdict *d, struct jval name);
 /* Compare with a number that is tracked. Sets *done to false if <n> is no such comparison. */
 bool jx_number_compared(struct run *r, const struct node *n, struct jval *out, bool *done);
+
+/* start_hash.c: hash the text so far, the caller's variables, and the variables that the loop and
+ * what follows it can see. Returns false if that cannot be told. */
+bool jx_start_hash(struct run *r, uint64_t *out);
+
+/* resume.c */
 
 /* The loop <n> over <source> starts. Sets <*skip> to the items to pass over, and *completed as it
  * was after them. Returns false on failure. */
