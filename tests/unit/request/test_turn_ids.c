@@ -58,11 +58,12 @@ static void close_reader(struct reader *r)
 	request_env_fini(&r->env);
 }
 
-static enum request_found read_body(struct reader *r, struct request *rq, struct span body)
+static enum request_found read_of(
+    struct reader *r, struct request *rq, struct span body, const char *tenant)
 {
 	const struct request_message m = {
-		.pool = SPAN("pool"), .path = SPAN("/v1/chat/completions"), .body = body, .seq = -1,
-		.visible = -1, .whole = -1, .wall_s = 1795000000,
+		.pool = SPAN("pool"), .path = SPAN("/v1/chat/completions"), .tenant = span_str(tenant),
+		.body = body, .seq = -1, .visible = -1, .whole = -1, .wall_s = 1795000000,
 	};
 
 	request_start(rq, &r->env, &r->scratch, &m, 1);
@@ -70,6 +71,11 @@ static enum request_found read_body(struct reader *r, struct request *rq, struct
 	rq->in.model = "";
 	assert_true(request_take_body(rq, &m));
 	return request_read_prompt(rq);
+}
+
+static enum request_found read_body(struct reader *r, struct request *rq, struct span body)
+{
+	return read_of(r, rq, body, "");
 }
 
 /* ---- conversations ---- */
@@ -238,6 +244,49 @@ static void small_memories(void **state)
 	assert_true(c.bodies > 0);
 }
 
+/* A tenant's turns serve no other tenant, nor a model whose template or name is another. */
+static void others(void **state)
+{
+	static const char other[] = LINE("{{ m.role }}- {{ m.content }}<|end|>");
+	struct chat_source src = {
+		.template = span_str(templates[0]), .template_name = "t", .config_name = ""
+	};
+	struct chat *chat = chat_load(&src, &key, NULL), *chat2;
+	struct talk *t = calloc(1, sizeof(*t));
+	char *body = malloc(BODY);
+	struct reader r;
+	struct request rq;
+	struct span span;
+	struct rng rng;
+
+	(void)state;
+	src.template = span_str(other);
+	chat2 = chat_load(&src, &key, NULL);
+	assert_true(chat != NULL && chat2 != NULL);
+	open_reader(&r, chat, 8 << 20, 1 << 22, 16);
+	rng_init(&rng, 5);
+	while (t->n < 20)
+		put_message(t, t->n++, &rng);
+	span = span_of(body, write_body(t, body));
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(read_of(&r, &rq, span, "a"), REQUEST_PROMPT);
+		assert_int_equal(rq.ids_from > 0, i == 1);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(read_of(&r, &rq, span, "b"), REQUEST_PROMPT);
+		assert_int_equal(rq.ids_from > 0, i == 1);
+	}
+	r.model.chat = chat2;
+	assert_int_equal(read_of(&r, &rq, span, "a"), REQUEST_PROMPT);
+	assert_int_equal(rq.ids_from, 0);
+	assert_int_equal(rq.mode, PROMPT_TOKENS);
+	close_reader(&r);
+	chat_unref(chat);
+	chat_unref(chat2);
+	free(body);
+	free(t);
+}
+
 static int start(void **state)
 {
 	struct tok_source src = { .name = TOKENIZER };
@@ -271,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(growing_conversations),
 		cmocka_unit_test(small_memories),
+		cmocka_unit_test(others),
 	};
 
 	return cmocka_run_group_tests(tests, start, end);
