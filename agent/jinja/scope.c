@@ -499,7 +499,12 @@ static void mark_carried(struct node *n)
 	case N_AND: case N_OR:
 		n->b->carried = true;
 		break;
-	case N_IF: case N_COND: case N_NOT: case N_GETITEM: case N_SLICE:
+	case N_COND:
+		n->b->carried = true;
+		if (n->c != NULL)
+			n->c->carried = true;
+		break;
+	case N_IF: case N_NOT: case N_GETITEM: case N_SLICE:
 		break;
 	case N_TEST:
 		counts = n->a != NULL && span_eq(n->name, SPAN("defined"));

@@ -1,5 +1,5 @@
-/* start_hash.c - hash what a loop over messages starts with (resume.h): the text so far and all that
- * variables lead to. Namespaces are noted as they are, and numbers in them are tracked instead. */
+/* start_hash.c - hash what a loop over messages starts with (resume.h): the text so far and all
+ * that variables lead to. Namespaces are noted as they are, and numbers in them are tracked. */
 #include "agent/jinja/run_in.h"
 
 #define HASHED_BYTES	(1u << 20)	/* of texts among the variables, and their number */

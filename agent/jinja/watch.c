@@ -1,5 +1,5 @@
-/* watch.c - note what is read of a list of messages, and of whole numbers in namespaces, while a loop
- * over it runs (resume.h). */
+/* watch.c - note what is read of a list of messages, and of whole numbers in namespaces, while a
+ * loop over it runs (resume.h). */
 #include "agent/jinja/run_in.h"
 
 /* ---- reads ------------------------------------------------------------------------------- */
@@ -152,7 +152,8 @@ static enum op turned(enum op op)
 }
 
 /* Set <*v> to the value of <n>, and <*w> to the tracked number that it is, or NULL. */
-static bool number_side(struct run *r, const struct node *n, struct jval *v, struct tracked_number **w)
+static bool number_side(
+    struct run *r, const struct node *n, struct jval *v, struct tracked_number **w)
 {
 	*w = number_named(r, n);
 	if (*w == NULL)
