@@ -395,8 +395,8 @@ static const struct {
 	  EACH("{% set i = ns.i %}" SAYS "{% set i.n = i.n + 1 %}{{ ns.i.n }}{{ i.q > 4 }}")
 	  "{{ ns.i.q }}", true },
 	{ "{% set ns = namespace(n=1) %}" EACH(SAYS "{% set ns.n = ns.n * 65536 %}{{ ns.n }}"), false },
-	{ "{% set ns = namespace(d={'a': 1}) %}" EACH(SAYS "{% set ns.d = dict(ns.d, b=m.role) %}{{ ns.d }}"),
-	  false },
+	{ "{% set ns = namespace(d={'a': 1}) %}" EACH(SAYS "{% set ns.d = dict(ns.d, b=m.role) %}"
+	       "{{ ns.d }}"), false },
 	{ "{% set x = ['a'] %}" EACH(SAYS "{% set y = x.append(m.role) %}{{ x }}"), false },
 	{ EACH("{% set y = m.pop('content') %}" SAYS), false },
 	{ "{% set ns = namespace(q=messages | length) %}"
@@ -406,7 +406,8 @@ static const struct {
 	{ "{% set ns = namespace(q=messages | length) %}"
 	  EACH(SAYS "{% if (4 if loop.first else ns.q) < ns.q %}x{% endif %}"), false },
 	{ "{% set ns = namespace(a=messages | length, b=4) %}"
-	  EACH(SAYS "{{ ns.a > ns.b }}{{ ns.b < loop.index }}{% set ns.b = ns.b + 1 %}") "{{ ns.b }}", false },
+	  EACH(SAYS "{{ ns.a > ns.b }}{{ ns.b < loop.index }}{% set ns.b = ns.b + 1 %}")
+	  "{{ ns.b }}", false },
 	{ EACH("{% generation %}" SAYS "{% endgeneration %}"), true },
 };
 
@@ -504,7 +505,8 @@ static void each_turn(void **state)
 {
 	(void)state;
 	chain(EACH(SAYS));
-	chain("{% set ns = namespace(was='none') %}" EACH("{{ ns.was }}" SAYS "{% set ns.was = m.role %}"));
+	chain("{% set ns = namespace(was='none') %}"
+	      EACH("{{ ns.was }}" SAYS "{% set ns.was = m.role %}"));
 	chain("{% set ns = namespace(at='a') %}" EACH("{{ ns.at }}" SAYS "{% set ns.at = 'b<c>' %}"));
 	chain("{% set ns = namespace() %}" EACH("{{ ns.at }}" SAYS "{% set ns.at = 'b' %}") "{{ ns.at }}");
 	chain("{% set ns = namespace(at='a') %}" EACH("{{ ns.at }}" SAYS
