@@ -14,8 +14,8 @@ static const struct hash_key key = { { 9, 8, 7 } };
 
 static const char template[] =
     "{% set ns = namespace(q=messages | length, was='none', n=0) %}"
-    "{% macro say(m) %}<{{ m.role }}>{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"
-    "{% endmacro %}{{ bos_token }}{% for m in messages %}{{ ns.was }}{{ say(m) }}"
+    "{% macro say(m) %}<{{ m.role }}>{{ m.content }}"
+    "{{ m.tool_calls | tojson if m.tool_calls }}{% endmacro %}{{ bos_token }}{% for m in messages %}{{ ns.was }}{{ say(m) }}"
     "{% if loop.index0 > ns.q %}late{% endif %}{% set ns.was = m.role %}{% set ns.n = ns.n + 1 %}"
     "{% set ns.seen = true %}{% endfor %}{% if add_generation_prompt %}A{% endif %}";
 
@@ -25,7 +25,9 @@ static const char template[] =
 #define NEW	OLD ",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"c\"}]}," \
 		"{\"role\":\"assistant\",\"content\":\"d\"}"
 
-static const char *const bodies[] = { OLD "]}", NEW "]}", NEW ",{\"role\":\"user\",\"content\":\"e\"}]}" };
+static const char *const bodies[] = {
+	OLD "]}", NEW "]}", NEW ",{\"role\":\"user\",\"content\":\"e\"}]}",
+};
 
 /* What a body left, and the text before it. */
 struct left {

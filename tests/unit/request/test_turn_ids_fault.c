@@ -17,8 +17,9 @@
 #define BODIES		3u
 
 static const struct hash_key key = { { 4, 5, 6 } };
-static const char template[] = "{% set ns = namespace(n=0) %}{% for m in messages %}{{ ns.n }}{{ m.role }}: "
-			       "{{ m.content }}<|end|>\n{% set ns.n = ns.n + 1 %}{% endfor %}assistant:";
+static const char template[] =
+    "{% set ns = namespace(n=0) %}{% for m in messages %}{{ ns.n }}{{ m.role }}: "
+    "{{ m.content }}<|end|>\n{% set ns.n = ns.n + 1 %}{% endfor %}assistant:";
 
 struct reader {
 	struct model_opts fallback, model;
