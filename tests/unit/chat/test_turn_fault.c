@@ -15,7 +15,8 @@ static const struct hash_key key = { { 9, 8, 7 } };
 static const char template[] =
     "{% set ns = namespace(q=messages | length, was='none', n=0) %}"
     "{% macro say(m) %}<{{ m.role }}>{{ m.content }}"
-    "{{ m.tool_calls | tojson if m.tool_calls }}{% endmacro %}{{ bos_token }}{% for m in messages %}{{ ns.was }}{{ say(m) }}"
+    "{{ m.tool_calls | tojson if m.tool_calls }}{% endmacro %}"
+    "{{ bos_token }}{% for m in messages %}{{ ns.was }}{{ say(m) }}"
     "{% if loop.index0 > ns.q %}late{% endif %}{% set ns.was = m.role %}{% set ns.n = ns.n + 1 %}"
     "{% set ns.seen = true %}{% endfor %}{% if add_generation_prompt %}A{% endif %}";
 
