@@ -133,7 +133,8 @@ static char *copy(const void *p, size_t n)
 	char *to = malloc(n + 1);
 
 	assert_non_null(to);
-	memcpy(to, p, n);
+	if (n > 0)
+		memcpy(to, p, n);
 	return to;
 }
 
