@@ -126,6 +126,7 @@ static bool story(struct tok *tok, struct chat *chat, const struct right *right,
 	assert_true(in_tokens(&r, &rq, messages[0]));
 	check(&r, &rq, &right[0]);
 	request_scratch_fini(&r.scratch);	/* the next one has nothing allocated */
+	memset(&r.scratch, 0, sizeof(r.scratch));
 	assert_int_equal(request_scratch_init(&r.scratch, &r.env.opts.prompt, &key), 0);
 	fault_begin(k);
 	if (in_tokens(&r, &rq, messages[1])) {
