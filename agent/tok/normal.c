@@ -35,6 +35,9 @@ static const char *const names[] = {
 	[NORMAL_PREPEND] = "Prepend",
 	[NORMAL_REPLACE] = "Replace",
 	[NORMAL_BYTE_LEVEL] = "ByteLevel",
+	[NORMAL_BERT_CLEAN] = "BertNormalizer",
+	[NORMAL_BERT_IDEOGRAPHS] = "BertNormalizer",
+	[NORMAL_BERT_MARKS] = "BertNormalizer",
 };
 #define NAMES	(sizeof(names) / sizeof(names[0]))
 
@@ -65,6 +68,7 @@ static int make_step(struct step *s, const struct normal_step *t, struct err *e)
 		s->form = form[t->kind];
 		return 0;
 	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_STRIP: case NORMAL_BYTE_LEVEL:
+	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS:
 		return 0;
 	case NORMAL_PREPEND:
 		return copy(&s->content, t->content, e);
@@ -229,6 +233,15 @@ static void run_step(const struct step *s, struct normal_buf *b, struct rewrite 
 			replace_string(s, b->work, w);
 		else if (w->n > 0)
 			replace_regex(s, b->work, w);
+		break;
+	case NORMAL_BERT_CLEAN:
+		bert_clean(w);
+		break;
+	case NORMAL_BERT_IDEOGRAPHS:
+		bert_ideographs(w);
+		break;
+	case NORMAL_BERT_MARKS:
+		bert_marks_out(w);
 		break;
 	default:
 		form_run(s->form, b, w);

@@ -22,7 +22,10 @@ struct normal_step {
 		NORMAL_REPLACE,		/* <pattern>, a string or (<regex>) a regular expression, by <content> */
 		/* Does nothing, because the loader decodes the vocabulary instead. The loader checks that no
 		 * later step, of the normalizer or the pre-tokenizer, looks at characters. */
-		NORMAL_BYTE_LEVEL
+		NORMAL_BYTE_LEVEL,
+		/* parts of BertNormalizer: the loader adds NFD and Lowercase */
+		NORMAL_BERT_CLEAN, NORMAL_BERT_IDEOGRAPHS, NORMAL_BERT_MARKS,
+		NORMAL_LAST = NORMAL_BERT_MARKS
 	} kind;
 	struct span pattern, content;
 	bool regex, strip_left, strip_right;

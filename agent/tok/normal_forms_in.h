@@ -1,5 +1,5 @@
-/* normal_forms_in.h - private to normal.c and normal_forms.c: NFC, NFD, NFKC, NFKD, and the output
- * of a step. */
+/* normal_forms_in.h - private to normal.c, normal_forms.c and normal_bert.c: steps, and the output
+ * of one. */
 #ifndef KVROUTE_TOK_NORMAL_FORMS_IN_H
 #define KVROUTE_TOK_NORMAL_FORMS_IN_H
 
@@ -21,5 +21,11 @@ void rewrite_end(struct rewrite *w, struct span *out);
 
 /* Apply one form: UC_NFC, ... */
 void form_run(unsigned form, struct normal_buf *b, struct rewrite *w);
+
+/* Of BertNormalizer: drop control characters and write " " for white space; put spaces around
+ * ideographs; drop nonspacing marks. */
+void bert_clean(struct rewrite *w);
+void bert_ideographs(struct rewrite *w);
+void bert_marks_out(struct rewrite *w);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "agent/tok/added.h"
 #include "agent/tok/bpe/bpe_border.h"
+#include "agent/tok/lexicon/lexicon.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/split/split.h"
 #include "agent/tok/tok.h"
@@ -12,7 +13,8 @@
 struct tok_parts {
 	const struct normal *normal;	/* NULL: none */
 	const struct split *split;	/* NULL: the whole segment is one piece */
-	const struct bpe *bpe;
+	const struct bpe *bpe;		/* this or <lexicon> */
+	const struct lexicon *lexicon;
 	const struct borders *borders;	/* cuts the whole segment; NULL: nothing does */
 	/* tokens to cut out of normalized text before it is split; NULL: none */
 	const struct added *normalized;

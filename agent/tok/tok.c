@@ -140,7 +140,7 @@ static int find_borders(struct tok *t, const struct recipe *r)
 	struct span mark = { NULL, 0 };
 	bool only_marks;
 
-	if (t->drops || (r->n_split > 0 && !metaspace))
+	if (t->bpe == NULL || t->drops || (r->n_split > 0 && !metaspace))
 		return 0;
 	only_marks = normal_only_marks(r->normal, r->n_normal, &mark) && !(metaspace && mark.n > 0);
 	mark = metaspace ? r->split[0].pattern : mark;
@@ -169,7 +169,7 @@ static int make(struct tok *t, const struct recipe *r, struct err *e)
 	return find_borders(t, r) < 0 ? err_set(e, "not enough memory") : 0;
 }
 
-struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e)
+struct tok *tok_make(struct span recipe, struct bpe *bpe, struct lexicon *lexicon, struct err *e)
 {
 	struct tok *t = mem_alloc(sizeof(*t));
 	struct recipe r;
@@ -178,11 +178,13 @@ struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e)
 	if (t == NULL) {
 		mem_free((void *)recipe.p);
 		bpe_free(bpe);
+		lexicon_free(lexicon);
 		err_set(e, "not enough memory");
 		return NULL;
 	}
 	t->recipe = recipe;
 	t->bpe = bpe;
+	t->lexicon = lexicon;
 	if (recipe_read(recipe, &r) < 0) {
 		err_set(e, "not enough memory, or a damaged image");
 		tok_unref(t);
@@ -249,18 +251,20 @@ static void name_file(const struct tok_source *src, struct err *e)
 
 static struct tok *build(struct draft *d, const struct tok_source *src, struct err *e)
 {
+	struct lexicon *lexicon = d->wordpiece ? draft_lexicon(d, e) : NULL;
+	struct bpe *bpe = d->wordpiece ? NULL : draft_bpe(d, e);
 	struct span recipe;
-	struct bpe *bpe;
 
-	if (draft_spec(d, e) < 0 || (bpe = bpe_new(&d->spec, e)) == NULL)
+	if (lexicon == NULL && bpe == NULL)
 		return NULL;
 	recipe = recipe_write(d, fingerprint(src));
 	if (recipe.p == NULL) {
 		bpe_free(bpe);
+		lexicon_free(lexicon);
 		err_set(e, "not enough memory");
 		return NULL;
 	}
-	return tok_make(recipe, bpe, e);
+	return tok_make(recipe, bpe, lexicon, e);
 }
 
 struct tok *tok_load(const struct tok_source *src, struct err *e)
@@ -300,6 +304,7 @@ void tok_unref(struct tok *t)
 	normal_free(t->normal);
 	split_free(t->split);
 	bpe_free(t->bpe);
+	lexicon_free(t->lexicon);
 	borders_free(t->borders);
 	added_free(t->raw);
 	added_free(t->normalized);
@@ -315,7 +320,9 @@ void tok_unref(struct tok *t)
 
 size_t tok_bytes(const struct tok *t)
 {
-	return sizeof(*t) + bpe_bytes(t->bpe) + borders_bytes(t->borders) + added_bytes(t->raw) +
+	size_t model = t->bpe != NULL ? bpe_bytes(t->bpe) : lexicon_bytes(t->lexicon);
+
+	return sizeof(*t) + model + borders_bytes(t->borders) + added_bytes(t->raw) +
 	       added_bytes(t->normalized) +
 	       t->n_tokens * (sizeof(*t->tokens) + sizeof(*t->added_ids)) + t->recipe.n;
 }
@@ -376,6 +383,7 @@ struct tok_parts tok_parts(const struct tok *t)
 	return (struct tok_parts){ .normal = t->normal,
 		.split = t->split,
 		.bpe = t->bpe,
+		.lexicon = t->lexicon,
 		.borders = t->borders,
 		.normalized = added_none(t->normalized) ? NULL : t->normalized };
 }

@@ -116,6 +116,8 @@ static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, u
 	size_t left = 0;
 	uint8_t *kept;
 
+	if (t->bpe == NULL)
+		return lexicon_encode(t->lexicon, &c->work, p, end, n, out);
 	if (!t->drops || n == 0 || !has_dropped(t, p, end[n - 1]))
 		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
 	buf_start(&c->kept, 0);

@@ -4,6 +4,7 @@
 
 #include "agent/tok/added.h"
 #include "agent/tok/bpe/bpe_border.h"
+#include "agent/tok/lexicon/lexicon.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/split/split.h"
@@ -14,7 +15,8 @@ struct tok {
 	uint64_t fingerprint;
 	struct normal *normal;		/* NULL: none */
 	struct split *split;		/* NULL: the whole text is one piece */
-	struct bpe *bpe;
+	struct bpe *bpe;		/* this or <lexicon> */
+	struct lexicon *lexicon;
 	struct borders *borders;	/* cuts a piece that is the whole text; NULL: nothing does */
 	struct added *raw, *normalized;	/* searched in the raw text, then in normalized text */
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
@@ -40,8 +42,8 @@ struct tok_scratch {
 	struct work_left work;
 };
 
-/* Make a tokenizer from a recipe and a vocabulary. Takes both over, also on failure: returns NULL
- * and fills <e>. */
-struct tok *tok_make(struct span recipe, struct bpe *bpe, struct err *e);
+/* Make a tokenizer from a recipe and a vocabulary, <bpe> or <lexicon>. Takes all over, also on
+ * failure: returns NULL and fills <e>. */
+struct tok *tok_make(struct span recipe, struct bpe *bpe, struct lexicon *lexicon, struct err *e);
 
 #endif

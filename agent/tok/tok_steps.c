@@ -168,7 +168,7 @@ static uint32_t begin_of(const struct tok_steps *s, uint32_t piece)
 	return piece ? s->pieces.end[piece - 1] : 0;
 }
 
-/* Encode some short pieces, at least one. */
+/* Encode some short pieces, at least one; for a lexicon also a long one, which takes no longer. */
 static int encode_run(struct tok_steps *s, struct ids *out)
 {
 	uint32_t end[SPLIT_BATCH], from = begin_of(s, s->next), n = 0, i = s->next;
@@ -179,14 +179,16 @@ static int encode_run(struct tok_steps *s, struct ids *out)
 	for (; i < s->pieces.n && left > 0; i++) {
 		uint32_t bytes = s->pieces.end[i] - begin_of(s, i);
 
-		if (bytes > LONG_PIECE)
+		if (bytes > LONG_PIECE && s->with.bpe != NULL)
 			break;
 		end[n++] = s->pieces.end[i] - from;
 		left = bytes < left ? left - bytes : 0;
 	}
 	s->next = i;
 	work_unbound(s->work);
-	r = bpe_encode(s->with.bpe, s->in.bpe, s->pieces.text + from, end, n, out);
+	r = s->with.bpe != NULL
+	    ? bpe_encode(s->with.bpe, s->in.bpe, s->pieces.text + from, end, n, out)
+	    : lexicon_encode(s->with.lexicon, s->work, s->pieces.text + from, end, n, out);
 	spent = WORK_ANY - s->work->left;
 	s->work->left = had;
 	work_spend(s->work, spent);
@@ -210,7 +212,7 @@ static int pieces(struct tok_steps *s, struct ids *out)
 		s->at = STEP_SPLIT;
 		return 1;
 	}
-	if (s->pieces.end[s->next] - begin_of(s, s->next) > LONG_PIECE)
+	if (s->with.bpe != NULL && s->pieces.end[s->next] - begin_of(s, s->next) > LONG_PIECE)
 		return start_long(s);
 	return encode_run(s, out);
 }

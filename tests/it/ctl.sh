@@ -81,10 +81,12 @@ printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\001' | 
 printf '{"model": {"type": "Unigram"}}' | \
 	refused "Unigram" ":1:20: model\.type: .*Unigram.*leave the model in mode: text"
 printf '{"model": {"type": "WordPiece"}}' | \
-	refused "WordPiece" ":1:20: model\.type: .*WordPiece.*leave the model in mode: text"
+	refused "WordPiece that is half" ":1:11: model: \"unk_token\" is missing"
+printf '{"model": {"type": "WordLevel"}}' | \
+	refused "WordLevel" ":1:20: model\.type: .*WordLevel.*leave the model in mode: text"
 printf '{"model": {"end_of_word_suffix": "</w>"}}' | \
 	refused "CLIP" ":1:34: .*CLIP.*leave the model in mode: text"
-printf '[PAD]\n[UNK]\n' | refused "vocab.txt" "vocab\.txt.*WordPiece.*leave the model in mode: text"
+printf '[PAD]\n[UNK]\n' | refused "vocab.txt" "vocab\.txt.*WordPiece.*save the tokenizer as tokenizer\.json"
 rm "$tmp/models/x"
 printf '{"chat_template": null}' > "$tmp/models/tokenizer_config.json"
 run "kvroute -t, a chat template that is null" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"
@@ -265,7 +267,7 @@ tok=tests/data/tok/small.tokenizer.json
 printf 'the <|end|>' > "$tmp/text"
 printf 'the \0\0<|end|>' > "$tmp/texts"
 gzip -c $tok > "$tmp/tok.json.gz"
-printf '{"model":\n {"type": "WordPiece"}}' > "$tmp/wordpiece.json"
+printf '{"model":\n {"type": "Unigram"}}' > "$tmp/unigram.json"
 run "tokenize -h" 0 "usage: kvroutectl tokenize" ./kvroutectl tokenize -h
 run "tokenize without a tokenizer" 64 "usage" ./kvroutectl tokenize
 stdin=$tmp/text run "tokenize" 0 "^83 259 220 401$" ./kvroutectl tokenize --tokenizer $tok
@@ -289,8 +291,11 @@ stdin=$tmp/e run "tokenize, a normalizer that is none" 64 "usage" \
 	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
 	--pattern gpt2 --normalizer nfkc
 run "tokenize, an unsupported file" 1 \
-	"wordpiece.json:2:11: model.type: a tokenizer of kind WordPiece.*leave the model in mode: text" \
-	./kvroutectl tokenize --tokenizer "$tmp/wordpiece.json"
+	"unigram.json:2:11: model.type: a tokenizer of kind Unigram.*leave the model in mode: text" \
+	./kvroutectl tokenize --tokenizer "$tmp/unigram.json"
+printf 'The \346\235\261 caf\303\251' > "$tmp/bert"
+stdin=$tmp/bert run "tokenize, WordPiece" 0 "^2 108 68 314 3$" \
+	./kvroutectl tokenize --tokenizer tests/data/tok/wordpiece.tokenizer.json --special
 run "tokenize, a packed file" 1 "gzip -dk" ./kvroutectl tokenize --tokenizer "$tmp/tok.json.gz"
 run "tokenize, no such file" 1 "no-such.json: No such file" \
 	./kvroutectl tokenize --tokenizer "$tmp/no-such.json"

@@ -4,7 +4,8 @@ mistral_common, and the speed of each on one thread.
 
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
-	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json
+	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json, or with
+                                          "wordpiece" the two of WordPiece
 
 Installs them from PyPI into its own virtual environment, build/oracle. Without PyPI it prints that
 and exits with 0. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's
@@ -367,13 +368,13 @@ def write_cases(name, path, theirs=None, who="tokenizers 0.22", more=None):
     write(f"{ROOT}/tests/data/tok/{name}.cases", out)
 
 
-def save(t, name, change=None):
+def save(t, name, change=None, more=None):
     path = f"{ROOT}/tests/data/tok/{name}.tokenizer.json"
     d = json.loads(t.to_str())
     if change:
         change(d)
     write(path, json.dumps(d, ensure_ascii=False, indent=1) + "\n")
-    write_cases(name, path)
+    write_cases(name, path, more=more)
     return d
 
 
@@ -428,17 +429,50 @@ def tekken_fixture(corpus):
                 ["[INST]hi[/INST]</s>", "<SPECIAL_38>\u00e9", "ROUTERs and\r\n/x"])
 
 
+WORDPIECE_CASES = ["Caf\u00e9 \u00c5ngstr\u00f6m \u0130stanbul e\u0301\u0327",
+                   "\u6771\u4eac\u90fd\u3092 router\u6771 \ufa0e \U0002b820 \U0002b920",
+                   "a\u0000b\u00adc\u200bd\ufffde\u0085f\u180eg",
+                   "tab\tnew\nline\rnbsp\u00a0thin\u2009ideographic\u3000end",
+                   "don't-stop... (the) [router] {why}? \u00bfqu\u00e9? \u201cso\u201d $5+3=8",
+                   "\u0903\u093e \u0e33 \u1734 \u20dd \u0483", "r" * 100, "r" * 101,
+                   "ro" * 60, "\u00e9" * 50 + "r" * 51, "routerrouter", "q\u2603", "\u2603",
+                   "[CLS] the [SEP][MASK] [mask]  the[UNK]", "\U0001f600the", "## ##s #s"]
+
+
+def wordpiece_fixture(corpus):
+    """WordPiece with BertNormalizer, as uncased BERT has them, and the same cased."""
+    from tokenizers import (AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors,
+                            trainers)
+    for name, cased in (("wordpiece", False), ("wordpiece_cased", True)):
+        t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        t.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+        t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        named = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+        t.train_from_iterator(corpus + ["caf\u00e9 \u6771\u4eac e\u0301"] * 9,
+                              trainers.WordPieceTrainer(vocab_size=600, show_progress=False,
+                                                        special_tokens=named))
+        t.add_special_tokens([AddedToken("[MASK]", special=True, lstrip=True)])
+        t.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+        save(t, name, more=WORDPIECE_CASES)
+
+
 def fixtures():
     from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                             processors, trainers)
     corpus = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n")
     os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
+    if sys.argv[2:] == ["wordpiece"]:
+        wordpiece_fixture(corpus)
+        return
     if tekkens() is None:
         print("skipped: small.tekken.json: mistral-common cannot be had")
     else:
         tekken_fixture(corpus)
     if sys.argv[2:] == ["tekken"]:
         return
+    wordpiece_fixture(corpus)
 
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()

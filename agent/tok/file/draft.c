@@ -251,7 +251,7 @@ static void spec_fallback(struct draft *d)
 	}
 }
 
-int draft_spec(struct draft *d, struct err *e)
+static int spec(struct draft *d, struct err *e)
 {
 	size_t all = 0, used;
 
@@ -276,4 +276,30 @@ int draft_spec(struct draft *d, struct err *e)
 	d->spec.merges = d->merges.p;
 	d->spec.n_merges = (uint32_t)d->merges.n;
 	return 0;
+}
+
+struct bpe *draft_bpe(struct draft *d, struct err *e)
+{
+	return spec(d, e) < 0 ? NULL : bpe_new(&d->spec, e);
+}
+
+struct lexicon *draft_lexicon(struct draft *d, struct err *e)
+{
+	struct lexicon_token *t = mem_calloc((size_t)d->vocab.entries.n + 1, sizeof(*t));
+	struct lexicon *x;
+
+	if (t == NULL) {
+		err_set(e, "not enough memory");
+		return NULL;
+	}
+	for (uint32_t i = 0; i < d->vocab.entries.n; i++) {
+		const struct vocab_entry *v = &d->vocab.entries.p[i];
+
+		t[i] = (struct lexicon_token){ span_of(v->p, v->n), v->id };
+	}
+	d->words.tokens = t;
+	d->words.n_tokens = (uint32_t)d->vocab.entries.n;
+	x = lexicon_new(&d->words, e);
+	mem_free(t);
+	return x;
 }

@@ -13,6 +13,7 @@
 #include "agent/tok/split/split.h"
 #include "agent/tok/tok.h"
 #include "agent/tok/file/vocab.h"
+#include "agent/tok/lexicon/lexicon.h"
 
 #define DRAFT_STEPS_MAX		32u
 #define DRAFT_ADDED_MAX		65536u
@@ -29,15 +30,23 @@ struct draft_added {
 
 struct draft_kept;
 
+/* BertNormalizer's options, which tokenizer_config.json may contradict. */
+struct draft_bert {
+	bool is, ideographs, lowercase, strips;
+};
+
 struct draft {
 	struct vocab vocab;	/* contents as in the file */
 	bool byte_level;	/* written in ByteLevel's alphabet */
 	bool decoded;		/* raw bytes already (rank files, tekken.json) */
+	bool wordpiece;		/* <words> instead of <spec> */
+	struct lexicon_spec words;	/* options; <tokens> follow */
 	struct bpe_spec spec;	/* options; <bytes>, <tokens> and <merges> follow */
 	uint8_t *bytes;
 	struct bpe_token *tokens;
 	VEC(struct bpe_merge) merges;
 
+	struct draft_bert bert;
 	bool has_normal, has_split;
 	struct normal_step normal[DRAFT_STEPS_MAX];
 	struct split_step split[DRAFT_STEPS_MAX];
@@ -50,7 +59,7 @@ struct draft {
 
 	token_id before[DRAFT_AROUND_MAX], after[DRAFT_AROUND_MAX];
 	uint32_t n_before, n_after;
-	uint8_t dropped[32];		/* one bit for each byte without a token, see draft_spec() */
+	uint8_t dropped[32];		/* one bit for each byte without a token, see draft_bpe() */
 	struct draft_kept *kept;
 };
 
@@ -70,12 +79,17 @@ int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id
 /* Return the id of an added token or vocabulary entry, or BPE_NO_ID. */
 token_id draft_id(const struct draft *d, struct span content);
 
-/* Convert the vocabulary to <spec>: bytes, tokens, byte_id; and note dropped bytes. Returns -1 and
- * fills <e> on failure. */
-int draft_spec(struct draft *d, struct err *e);
+/* Make the model of the vocabulary: draft_lexicon() if <wordpiece>. draft_bpe() also notes dropped
+ * bytes. Return NULL and fill <e> on failure. */
+struct bpe *draft_bpe(struct draft *d, struct err *e);
+struct lexicon *draft_lexicon(struct draft *d, struct err *e);
 
 /* The readers. Return -1 and fill <e> on failure. The document must outlive <d>. */
 bool tok_json_is_raw(const struct json_node *v);	/* a json_doc_raw: "vocab" and "merges" */
+int tok_json_vocab(struct draft *d, struct json_doc *doc, const struct json_node *model,
+    struct err *e);
+int tok_json_wordpiece(struct draft *d, struct json_doc *doc, const struct json_node *model,
+    struct err *e);
 int tok_json_read(struct draft *d, struct json_doc *doc, struct err *e);
 int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal,
     const struct json_node *split, struct err *e);

@@ -116,10 +116,10 @@ static const struct { const char *bytes; size_t n; const char *what;
 	    "this is the vocabulary of RWKV's tokenizer, which is not understood: " TEXT },
 	{ "[PAD]\n", 6,
 	    "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), "
-	    "which is not understood: " TEXT },
+	    "which is half of a tokenizer: " SAVE },
 	{ "[PAD]\r\n", 7,
 	    "this is vocab.txt, the vocabulary of a WordPiece tokenizer (BERT), "
-	    "which is not understood: " TEXT },
+	    "which is half of a tokenizer: " SAVE },
 };
 
 int tok_kind_check(const struct tok_source *src, struct err *e)
@@ -175,10 +175,10 @@ static int refuse_model(const struct json_doc *doc, const struct json_node *mode
 
 	if (type != NULL && json_is(type, "Unigram"))
 		return json_refuse(doc, type, e,
-		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE is: " TEXT);
-	if (type != NULL && (json_is(type, "WordPiece") || json_is(type, "WordLevel")))
+		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE and WordPiece are: " TEXT);
+	if (type != NULL && json_is(type, "WordLevel"))
 		return json_refuse(doc, type, e,
-		    "a tokenizer of kind WordPiece or WordLevel (BERT) is not understood, only BPE is: " TEXT);
+		    "a tokenizer of kind WordLevel is not understood, only BPE and WordPiece are: " TEXT);
 	if (suffix != NULL && suffix->kind == NODE_STRING && suffix->s.n > 0)
 		return json_refuse(doc, suffix, e,
 		    "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);

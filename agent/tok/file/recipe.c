@@ -89,7 +89,7 @@ static void get_normal(struct rd *r, struct normal_step *s)
 {
 	uint32_t flags;
 
-	s->kind = (enum normal_kind)get_below(r, NORMAL_BYTE_LEVEL);
+	s->kind = (enum normal_kind)get_below(r, NORMAL_LAST);
 	flags = get_below(r, 7);
 	s->regex = flags & 1;
 	s->strip_left = flags & 2;

@@ -292,12 +292,41 @@ static int read_root(const struct json_doc *doc, struct err *e)
 	return 0;
 }
 
+/* Classes of BERT replace BertNormalizer if their options differ from it, so these must agree.
+ * Lower case is the default of all that have the option. */
+static int bert_agrees(struct draft *d, const struct json_doc *doc, struct err *e)
+{
+	const struct json_node *root = json_doc_root(doc), *v = json_get(root, "tokenizer_class");
+	bool lower = true, ideographs = true, strips = d->bert.strips;
+
+	if (!d->bert.is || (v != NULL && json_is(v, "PreTrainedTokenizerFast")))
+		return 0;
+	if (v == NULL)
+		lower = d->bert.lowercase, ideographs = d->bert.ideographs;
+	if (json_get_bool(doc, root, "do_lower_case", &lower, e) < 0 ||
+	    json_get_bool(doc, root, "tokenize_chinese_chars", &ideographs, e) < 0 ||
+	    json_get_bool(doc, root, "strip_accents", &strips, e) < 0)
+		return -1;
+	if (lower != d->bert.lowercase)
+		return json_refuse(doc, json_get(root, "do_lower_case"), e,
+		    "do_lower_case is %s here and lowercase of the tokenizer's BertNormalizer is not",
+		    lower ? "true (the default)" : "false");
+	if (ideographs != d->bert.ideographs)
+		return json_refuse(doc, json_get(root, "tokenize_chinese_chars"), e,
+		    "tokenize_chinese_chars is %s here and handle_chinese_chars of the tokenizer is not",
+		    ideographs ? "true (the default)" : "false");
+	if (strips != d->bert.strips)
+		return json_refuse(doc, json_get(root, "strip_accents"), e,
+		    "the tokenizer's BertNormalizer does otherwise");
+	return 0;
+}
+
 int tok_config_read(struct draft *d, const struct json_doc *doc, struct err *e)
 {
 	const struct json_node *root = json_doc_root(doc);
 	const struct class *c;
 
-	if (read_root(doc, e) < 0 || add_decoders(d, doc, e) < 0 ||
+	if (read_root(doc, e) < 0 || bert_agrees(d, doc, e) < 0 || add_decoders(d, doc, e) < 0 ||
 	    each_named(d, doc, add_missing, NULL, e) < 0)
 		return -1;
 	c = find_class(json_get(root, "tokenizer_class"));

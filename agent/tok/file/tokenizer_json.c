@@ -39,7 +39,7 @@ static int read_options(struct draft *d, const struct json_doc *doc, const struc
 	return 0;
 }
 
-static int read_vocab(struct draft *d, struct json_doc *doc, const struct json_node *vocab,
+static int read_ids(struct draft *d, struct json_doc *doc, const struct json_node *vocab,
     struct err *e)
 {
 	struct span key;
@@ -198,13 +198,23 @@ static const struct json_node *raw_member(const struct json_doc *doc, const stru
 	return NULL;
 }
 
+int tok_json_vocab(struct draft *d, struct json_doc *doc, const struct json_node *model,
+    struct err *e)
+{
+	const struct json_node *vocab = raw_member(doc, model, "vocab", e);
+
+	return vocab == NULL ? -1 : read_ids(d, doc, vocab, e);
+}
+
 static int read_model(struct draft *d, struct json_doc *doc, const struct json_node *model,
     struct err *e)
 {
-	const struct json_node *type = json_get(model, "type"), *vocab, *merges;
+	const struct json_node *type = json_get(model, "type"), *merges;
 
+	if (type != NULL && json_is(type, "WordPiece"))
+		return tok_json_wordpiece(d, doc, model, e);
 	if (type != NULL && !json_is(type, "BPE"))
-		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE",
+		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE, WordPiece",
 		    CUT(type->s));
 	if (json_only(doc, model,
 		"type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
@@ -212,10 +222,9 @@ static int read_model(struct draft *d, struct json_doc *doc, const struct json_n
 		e) < 0 ||
 	    read_options(d, doc, model, e) < 0)
 		return -1;
-	if ((vocab = raw_member(doc, model, "vocab", e)) == NULL ||
-	    (merges = raw_member(doc, model, "merges", e)) == NULL)
+	if ((merges = raw_member(doc, model, "merges", e)) == NULL)
 		return -1;
-	return read_vocab(d, doc, vocab, e) < 0 || read_unk(d, doc, model, e) < 0 ||
+	return tok_json_vocab(d, doc, model, e) < 0 || read_unk(d, doc, model, e) < 0 ||
 		read_merges(d, doc, merges, e) < 0
 	    ? -1
 	    : 0;

@@ -70,14 +70,14 @@ static int read_pattern(const struct json_doc *doc, const struct json_node *v, s
 
 /* ---- normalizers ----------------------------------------------------------------------------- */
 
-enum { NORMALIZER_SEQUENCE = -1 };
+enum { NORMALIZER_SEQUENCE = -1, NORMALIZER_BERT = -2 };
 
 static const struct names normalizers[] = { { "Sequence", NORMALIZER_SEQUENCE },
 	{ "NFC", NORMAL_NFC }, { "NFD", NORMAL_NFD }, { "NFKC", NORMAL_NFKC },
 	{ "NFKD", NORMAL_NFKD }, { "Lowercase", NORMAL_LOWERCASE },
 	{ "StripAccents", NORMAL_STRIP_ACCENTS }, { "Strip", NORMAL_STRIP },
 	{ "Prepend", NORMAL_PREPEND }, { "Replace", NORMAL_REPLACE },
-	{ "ByteLevel", NORMAL_BYTE_LEVEL } };
+	{ "ByteLevel", NORMAL_BYTE_LEVEL }, { "BertNormalizer", NORMALIZER_BERT } };
 
 static int normal_fields(const struct json_doc *doc, const struct json_node *v,
     struct normal_step *s, struct err *e)
@@ -98,7 +98,8 @@ static int normal_fields(const struct json_doc *doc, const struct json_node *v,
 			return -1;
 		return json_need_bool(doc, v, "strip_right", &s->strip_right, e);
 	case NORMAL_NFC: case NORMAL_NFD: case NORMAL_NFKC: case NORMAL_NFKD:
-	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_BYTE_LEVEL: break;
+	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_BYTE_LEVEL:
+	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS: break;
 	}
 	return json_only(doc, v, "type", e);
 }
@@ -127,6 +128,35 @@ static int read_each(struct draft *d, const struct json_doc *doc, const struct j
 	return 0;
 }
 
+/* Accents are stripped with lower case unless strip_accents tells otherwise. */
+static int read_bert(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct err *e)
+{
+	static const enum normal_kind kinds[] = { NORMAL_BERT_CLEAN, NORMAL_BERT_IDEOGRAPHS,
+		NORMAL_NFD, NORMAL_BERT_MARKS, NORMAL_LOWERCASE };
+	struct draft_bert *b = &d->bert;
+	bool clean;
+
+	if (json_only(doc, v, "type clean_text handle_chinese_chars strip_accents lowercase", e) < 0 ||
+	    json_need_bool(doc, v, "clean_text", &clean, e) < 0 ||
+	    json_need_bool(doc, v, "handle_chinese_chars", &b->ideographs, e) < 0 ||
+	    json_need_bool(doc, v, "lowercase", &b->lowercase, e) < 0)
+		return -1;
+	b->strips = b->lowercase;
+	if (json_get_bool(doc, v, "strip_accents", &b->strips, e) < 0)
+		return -1;
+	b->is = true;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const bool on[] = { clean, b->ideographs, b->strips, b->strips, b->lowercase };
+
+		if (on[i] && d->n_normal == DRAFT_STEPS_MAX)
+			return json_refuse(doc, v, e, "more than %u normalizers", DRAFT_STEPS_MAX);
+		if (on[i])
+			d->normal[d->n_normal++] = (struct normal_step){ .kind = kinds[i] };
+	}
+	return 0;
+}
+
 static int read_normal(struct draft *d, const struct json_doc *doc, const struct json_node *v,
     unsigned int depth, struct err *e)
 {
@@ -137,6 +167,8 @@ static int read_normal(struct draft *d, const struct json_doc *doc, const struct
 		return -1;
 	if (kind == NORMALIZER_SEQUENCE)
 		return read_each(d, doc, v, "normalizers", depth, read_normal, e);
+	if (kind == NORMALIZER_BERT)
+		return read_bert(d, doc, v, e);
 	if (d->n_normal == DRAFT_STEPS_MAX)
 		return json_refuse(doc, v, e, "more than %u normalizers", DRAFT_STEPS_MAX);
 	*s = (struct normal_step){ .kind = (enum normal_kind)kind };
@@ -149,13 +181,13 @@ static int read_normal(struct draft *d, const struct json_doc *doc, const struct
 
 /* ---- pre-tokenizers -------------------------------------------------------------------------- */
 
-enum { STEP_SEQUENCE = -1, STEP_SPLIT = -2 };
+enum { STEP_SEQUENCE = -1, STEP_SPLIT = -2, STEP_BERT = -3 };
 
 static const struct names pre_tokenizers[] = { { "Sequence", STEP_SEQUENCE },
 	{ "Split", STEP_SPLIT }, { "ByteLevel", STEP_BYTE_LEVEL }, { "Digits", STEP_DIGITS },
 	{ "Punctuation", STEP_PUNCTUATION }, { "Whitespace", STEP_WHITESPACE },
 	{ "WhitespaceSplit", STEP_WHITESPACE_SPLIT }, { "CharDelimiterSplit", STEP_CHAR_DELIMITER },
-	{ "Metaspace", STEP_METASPACE } };
+	{ "Metaspace", STEP_METASPACE }, { "BertPreTokenizer", STEP_BERT } };
 
 static const struct names behaviours[] = { { "Removed", SPLIT_REMOVED },
 	{ "Isolated", SPLIT_ISOLATED }, { "MergedWithPrevious", SPLIT_MERGED_WITH_PREVIOUS },
@@ -261,6 +293,18 @@ static int split_fields(const struct json_doc *doc, const struct json_node *v, i
 	}
 }
 
+/* BertPreTokenizer: two steps that exist. */
+static int read_bert_split(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct err *e)
+{
+	if (d->n_split > DRAFT_STEPS_MAX - 2)
+		return json_refuse(doc, v, e, "more than %u pre-tokenizers", DRAFT_STEPS_MAX);
+	d->split[d->n_split++] = (struct split_step){ .kind = STEP_WHITESPACE_SPLIT };
+	d->split[d->n_split++] =
+	    (struct split_step){ .kind = STEP_PUNCTUATION, .behaviour = SPLIT_ISOLATED };
+	return json_only(doc, v, "type", e);
+}
+
 static int read_pre(struct draft *d, const struct json_doc *doc, const struct json_node *v,
     unsigned int depth, struct err *e)
 {
@@ -272,6 +316,8 @@ static int read_pre(struct draft *d, const struct json_doc *doc, const struct js
 		return -1;
 	if (kind == STEP_SEQUENCE)
 		return read_each(d, doc, v, "pretokenizers", depth, read_pre, e);
+	if (kind == STEP_BERT)
+		return read_bert_split(d, doc, v, e);
 	if (d->n_split == DRAFT_STEPS_MAX)
 		return json_refuse(doc, v, e, "more than %u pre-tokenizers", DRAFT_STEPS_MAX);
 	*s = (struct split_step){ .kind = kind == STEP_SPLIT ? STEP_REGEX : (enum split_kind)kind };

@@ -301,7 +301,7 @@ static void other_files_are_named(void **state_)
 {
 	static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x12\x07\x0a\x03" "a.b\x18";
 	static const char clip[] = "{\"model\":\n{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"}}";
-	static const char bert[] = "{\"model\":\n{\"type\":\"WordPiece\"}}";
+	static const char bert[] = "{\"model\":\n{\"type\":\"WordLevel\"}}";
 	char spm[sizeof(pieces)];
 
 	memcpy(spm, pieces, sizeof(spm));
@@ -315,7 +315,7 @@ static void other_files_are_named(void **state_)
 	put("clip.json", clip, sizeof(clip) - 1);
 	expect_refusal("clip.json", "", "models/clip.json", 2, "CLIP");
 	put("bert.json", bert, sizeof(bert) - 1);
-	expect_refusal("bert.json", "", "models/bert.json", 2, "WordPiece");
+	expect_refusal("bert.json", "", "models/bert.json", 2, "WordLevel");
 }
 
 /* One rank file with two normalizers gives two tokenizers, also if both have images. */

@@ -11,7 +11,8 @@
 #include "tests/unit/edge.h"
 #include "tests/unit/tok/fixture.h"
 
-static const char *const fixtures[] = { "small", "fallback", "metaspace" };
+static const char *const fixtures[] = { "small", "fallback", "metaspace", "wordpiece",
+	"wordpiece_cased" };
 
 static char *cases_of(const char *name)
 {
@@ -255,6 +256,10 @@ static void segments(void **state)
 	in_segments(t, "fallback");
 	in_segments(m, "metaspace");
 	tok_unref(t);
+	t = load("wordpiece_cased");
+	assert_true(tok_segments(t).independent);
+	in_segments(t, "wordpiece_cased");
+	tok_unref(t);
 	tok_unref(m);
 	tok_unref(s);
 }
@@ -351,6 +356,41 @@ static void configs(void **state)
 
 /* The rank file with the vocabulary of small.tokenizer.json gives the same ids, because in that
  * vocabulary only one sequence of merges makes each token. */
+/* Classes of BERT make another normalizer if the configuration differs from the file's. */
+static void configs_of_bert(void **state)
+{
+	static const struct { const char *file, *config, *why; } cases[] = {
+		{ "wordpiece", "{\"tokenizer_class\": \"BertTokenizer\"}", NULL },
+		{ "wordpiece", "{\"do_lower_case\": true, \"strip_accents\": null}", NULL },
+		{ "wordpiece", "{\"do_lower_case\": false}", "do_lower_case is false" },
+		{ "wordpiece", "{\"strip_accents\": false}", "strip_accents" },
+		{ "wordpiece", "{\"tokenize_chinese_chars\": false}", "tokenize_chinese_chars is false" },
+		{ "wordpiece", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"do_lower_case\": false}",
+		    NULL },
+		{ "wordpiece_cased", "{\"tokenizer_class\": \"BertTokenizer\"}", "do_lower_case is true" },
+		{ "wordpiece_cased", "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}",
+		    NULL },
+		{ "wordpiece_cased", "{}", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char name[64];
+		struct tok_source src = { .config = span_str(cases[i].config), .name = name };
+		struct tok *t;
+		struct err e;
+
+		snprintf(name, sizeof(name), "%s.tokenizer.json", cases[i].file);
+		src.file = fixture_read(name);
+		t = tok_load(&src, &e);
+		if ((t == NULL) != (cases[i].why != NULL))
+			fail_msg("%s: %s", cases[i].config, t == NULL ? e.text : "it loads");
+		if (cases[i].why != NULL)
+			assert_non_null(strstr(e.text, cases[i].why));
+		tok_unref(t);
+		free((void *)src.file.p);
+	}
+}
+
 static void ranks(void **state)
 {
 	static const char config[] = "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\", "
@@ -431,6 +471,7 @@ int main(void)
 		cmocka_unit_test(tails),
 		cmocka_unit_test(ids_of_tokens),
 		cmocka_unit_test(configs),
+		cmocka_unit_test(configs_of_bert),
 		cmocka_unit_test(ranks),
 		cmocka_unit_test(normalized_ranks),
 	};

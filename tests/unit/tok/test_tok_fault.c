@@ -52,6 +52,7 @@ static void loading(void **state)
 	    "{\"added_tokens_decoder\": {\"500\": {\"content\": \"<|end|>\"}}}", "gpt2");
 	load_all("small.tiktoken", NULL, "qwen");
 	load_all("small.tekken.json", NULL, NULL);
+	load_all("wordpiece.tokenizer.json", NULL, NULL);
 }
 
 static void encode_once(const struct tok *t, const struct ids *want)

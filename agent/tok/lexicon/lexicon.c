@@ -1,0 +1,135 @@
+/* lexicon.c - encode with a lexicon; its image.
+ *
+ * An image has a checksum, but a wrong one must not lead outside: the number of slots and nodes
+ * agrees with its length, every child is a node, and a free slot ends every search. */
+#include "agent/tok/lexicon/lexicon.h"
+
+#include "agent/base/mem.h"
+#include "agent/base/utf8.h"
+#include "agent/tok/lexicon/lexicon_in.h"
+
+#define STEPS_PIECE	1u
+#define STEP_BYTES	2u		/* looked up per step of work.h */
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+void lexicon_free(struct lexicon *x)
+{
+	if (x == NULL)
+		return;
+	mem_free(x->owned);
+	mem_free(x);
+}
+
+size_t lexicon_bytes(const struct lexicon *x)
+{
+	return sizeof(*x) + x->bytes;
+}
+
+struct span lexicon_image(const struct lexicon *x)
+{
+	return span_of(x->head, x->bytes);
+}
+
+static bool head_holds(const struct lex_head *h, size_t n)
+{
+	return h->magic == LEX_MAGIC && h->log2_slots > 0 && h->log2_slots <= 26 &&
+	       h->n_nodes > NODE_ROOT && h->n_nodes <= NODES_MAX && h->inside < h->n_nodes &&
+	       h->max_chars <= LEXICON_CHARS_MAX && lex_block_bytes(h) == n;
+}
+
+static bool slots_hold(const struct lexicon *x)
+{
+	bool free = false;
+
+	for (size_t i = 0; i <= x->mask; i++) {
+		if (x->slot[i].key == 0)
+			free = true;
+		else if (x->slot[i].child == 0 || x->slot[i].child >= x->head->n_nodes)
+			return false;
+	}
+	return free;
+}
+
+struct lexicon *lexicon_of_image(struct span image)
+{
+	struct lexicon *x;
+
+	if (image.n < sizeof(struct lex_head) || (uintptr_t)image.p % BPE_ALIGN != 0 ||
+	    !head_holds((const struct lex_head *)(const void *)image.p, image.n) ||
+	    (x = mem_alloc(sizeof(*x))) == NULL)
+		return NULL;
+	lex_point(x, image.p);
+	if (slots_hold(x))
+		return x;
+	mem_free(x);
+	return NULL;
+}
+
+/* ---- WordPiece ------------------------------------------------------------------------------- */
+
+/* Return the length of the longest token below <node> that begins p[0 .. n), or 0; *id: its id.
+ * *looks += the bytes read. */
+static size_t longest(const struct lexicon *x, uint32_t node, const uint8_t *p, size_t n,
+    token_id *id, size_t *looks)
+{
+	size_t i = 0, best = 0;
+
+	while (i < n && (node = lex_child(x, node, p[i])) != 0) {
+		i++;
+		if (x->id[node] != BPE_NO_ID) {
+			best = i;
+			*id = x->id[node];
+		}
+	}
+	*looks += i + 1;
+	return best;
+}
+
+/* Tell if p[0 .. n) has at most <most> characters. O(most). */
+static bool is_short(const uint8_t *p, size_t n, size_t most)
+{
+	return n <= most || (n <= most * UTF8_MAX && utf8_count(p, n) <= most);
+}
+
+/* Append the ids of one piece. <out> has room for one for each of its bytes if it is short. */
+static void wordpiece(const struct lexicon *x, struct work_left *w, const uint8_t *p, size_t n,
+    bool is_short, struct ids *out)
+{
+	size_t at = 0, from = out->n, looks = 0, len;
+	uint32_t node = NODE_ROOT;
+	token_id id = x->head->unk;
+
+	while (is_short && at < n && node != 0 &&
+	    (len = longest(x, node, p + at, n - at, &id, &looks)) > 0) {
+		out->p[out->n++] = id;
+		at += len;
+		node = x->head->inside;
+	}
+	if (at < n) {
+		out->n = from;
+		out->p[out->n++] = x->head->unk;
+	}
+	work_spend(w, STEPS_PIECE + looks / STEP_BYTES);
+}
+
+int lexicon_encode(const struct lexicon *x, struct work_left *w, const uint8_t *text,
+    const uint32_t *end, size_t n, struct ids *out)
+{
+	size_t before = out->n, at = 0, bytes;
+	bool fits;
+
+	for (size_t i = 0; i < n; at = end[i++]) {
+		if (work_spent(w))
+			return 1;
+		bytes = end[i] - at;
+		fits = is_short(text + at, bytes, x->head->max_chars);
+		if (ids_reserve(out, fits ? bytes + 1 : 1) < 0) {
+			out->n = before;
+			return -1;
+		}
+		if (bytes > 0)
+			wordpiece(x, w, text + at, bytes, fits, out);
+	}
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* lexicon_in.h - private to this folder: the block of a lexicon. */
+#ifndef KVROUTE_TOK_LEXICON_LEXICON_IN_H
+#define KVROUTE_TOK_LEXICON_LEXICON_IN_H
+
+#include "agent/tok/lexicon/lexicon.h"
+
+/* | head | slots | ids of nodes |; nodes count from NODE_ROOT, so no used slot has key 0. */
+struct lex_head {
+	uint32_t magic, log2_slots;
+	uint32_t n_nodes;		/* node 0 included, which is none */
+	uint32_t inside;		/* the node of <prefix>; 0: no token has it */
+	uint32_t max_chars;
+	token_id unk;
+	uint32_t unused[2];
+};
+
+struct lex_slot {
+	uint32_t key;			/* node << 8 | byte; 0: empty */
+	uint32_t child;
+};
+
+struct lexicon {
+	const struct lex_head *head;
+	const struct lex_slot *slot;
+	const token_id *id;		/* by node; BPE_NO_ID: no token ends there */
+	size_t bytes;			/* of the block */
+	unsigned shift;
+	uint32_t mask;
+	void *owned;			/* the block; NULL: borrowed from an image */
+};
+
+#define LEX_MAGIC	0x4c455832u
+#define NODE_ROOT	1u
+#define NODES_MAX	(1u << 24)
+
+size_t lex_block_bytes(const struct lex_head *h);
+void lex_point(struct lexicon *x, const void *block);
+
+static inline uint32_t lex_hash(uint32_t key, unsigned shift)
+{
+	return (key * 0x9e3779b1u) >> shift;
+}
+
+/* Return the node after <node> by <byte>, or 0. */
+static inline uint32_t lex_child(const struct lexicon *x, uint32_t node, uint8_t byte)
+{
+	uint32_t key = node << 8 | byte, i = lex_hash(key, x->shift);
+
+	while (x->slot[i].key != key) {
+		if (x->slot[i].key == 0)
+			return 0;
+		i = (i + 1) & x->mask;
+	}
+	return x->slot[i].child;
+}
+
+#endif

@@ -1,0 +1,257 @@
+/* WordPiece by the trie gives what a slow search gives, for random vocabularies and pieces; the same
+ * from an image; a damaged image never leads outside; the work is bounded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "agent/base/rng.h"
+#include "agent/base/utf8.h"
+#include "agent/tok/lexicon/lexicon.h"
+
+#define TOKENS	60u
+#define UNK	1000u
+#define TEXT	4000u
+
+static const char *const letters[] = { "a", "b", "c", "\xc3\xa9", "\xe6\x9d\xb1", "#" };
+
+struct words {
+	char text[TOKENS][64];
+	struct lexicon_token token[TOKENS];
+	struct lexicon_spec spec;
+};
+
+static size_t random_text(struct rng *r, unsigned least, unsigned most, char *out)
+{
+	size_t n = 0;
+
+	for (unsigned k = least + rng_below(r, most - least + 1); k > 0; k--) {
+		const char *s = letters[rng_below(r, 6)];
+
+		memcpy(out + n, s, strlen(s));
+		n += strlen(s);
+	}
+	return n;
+}
+
+static bool has(const struct words *w, struct span s)
+{
+	for (uint32_t i = 0; i < w->spec.n_tokens; i++)
+		if (span_eq(w->token[i].text, s))
+			return true;
+	return false;
+}
+
+static void make_words(struct words *w, struct rng *r, const char *prefix)
+{
+	w->spec = (struct lexicon_spec){ .tokens = w->token, .prefix = span_str(prefix),
+		.max_chars = 1 + rng_below(r, 12), .unk = UNK };
+	for (uint32_t i = 0; i < TOKENS; i++) {
+		size_t n = rng_below(r, 2) ? strlen(prefix) : 0;
+		struct span s;
+
+		memcpy(w->text[i], prefix, n);
+		n += random_text(r, 1, 4, w->text[i] + n);
+		s = span_of(w->text[i], n);
+		if (!has(w, s))
+			w->token[w->spec.n_tokens++] = (struct lexicon_token){ s, i };
+	}
+}
+
+/* As tokenizers does it: all lengths from the longest, one string after another. */
+static token_id find(const struct words *w, bool inside, struct span rest, size_t n)
+{
+	char s[TEXT + 8];
+	size_t m = inside ? w->spec.prefix.n : 0;
+
+	memcpy(s, w->spec.prefix.p, m);
+	memcpy(s + m, rest.p, n);
+	for (uint32_t i = 0; i < w->spec.n_tokens; i++)
+		if (span_eq(w->token[i].text, span_of(s, m + n)))
+			return w->token[i].id;
+	return BPE_NO_ID;
+}
+
+static size_t truth(const struct words *w, struct span piece, token_id *out)
+{
+	size_t at = 0, n = 0;
+
+	if (piece.n == 0)
+		return 0;
+	if (utf8_count(piece.p, piece.n) <= w->spec.max_chars) {
+		while (at < piece.n) {
+			size_t len = piece.n - at;
+
+			while (len > 0 && (out[n] = find(w, at > 0, span_of(piece.p + at, 0), len)) == BPE_NO_ID)
+				len--;
+			if (len == 0)
+				break;
+			at += len;
+			n++;
+		}
+	}
+	if (at == piece.n)
+		return n;
+	out[0] = UNK;
+	return 1;
+}
+
+static uint8_t *aligned_copy(struct span s, uint8_t **raw)
+{
+	uint8_t *p;
+
+	*raw = malloc(s.n + BPE_ALIGN);
+	assert_non_null(*raw);
+	p = (uint8_t *)((uintptr_t)(*raw + BPE_ALIGN - 1) / BPE_ALIGN * BPE_ALIGN);
+	memcpy(p, s.p, s.n);
+	return p;
+}
+
+static void encode_same(const struct lexicon *x, const struct words *w, struct rng *r)
+{
+	struct work_left work = { WORK_ANY };
+	char text[TEXT];
+	uint32_t end[100], n = 0;
+	size_t bytes = 0, want_n = 0;
+	token_id want[TEXT];
+	struct ids ids = { NULL, 0, 0 };
+
+	while (bytes + 100 < TEXT && n < 100) {
+		size_t len = random_text(r, 0, 14, text + bytes);
+
+		want_n += truth(w, span_of(text + bytes, len), want + want_n);
+		end[n++] = (uint32_t)(bytes += len);
+	}
+	assert_int_equal(lexicon_encode(x, &work, (const uint8_t *)text, end, n, &ids), 0);
+	assert_int_equal(ids.n, want_n);
+	assert_memory_equal(ids.p, want, want_n * sizeof(*want));
+	ids_free(&ids);
+}
+
+static void as_a_slow_search(void **state)
+{
+	static const char *const prefixes[] = { "##", "", "a", "\xe6\x9d\xb1" };
+
+	for (uint64_t seed = 1; seed < 400; seed++) {
+		struct lexicon *x, *lent;
+		struct words w;
+		struct rng r;
+		uint8_t *raw, *p;
+
+		rng_init(&r, seed);
+		make_words(&w, &r, prefixes[seed % 4]);
+		x = lexicon_new(&w.spec, NULL);
+		assert_non_null(x);
+		encode_same(x, &w, &r);
+		p = aligned_copy(lexicon_image(x), &raw);
+		lent = lexicon_of_image(span_of(p, lexicon_image(x).n));
+		lexicon_free(x);
+		assert_non_null(lent);
+		encode_same(lent, &w, &r);
+		lexicon_free(lent);
+		free(raw);
+	}
+}
+
+static void damaged_images(void **state)
+{
+	struct work_left work = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+	const uint8_t text[] = "abca\xc3\xa9" "b";
+	const uint32_t end = sizeof(text) - 1;
+	struct lexicon *x, *y;
+	struct words w;
+	struct rng r;
+	uint8_t *raw, *p;
+	size_t n;
+
+	rng_init(&r, 1);
+	make_words(&w, &r, "##");
+	x = lexicon_new(&w.spec, NULL);
+	n = lexicon_image(x).n;
+	p = aligned_copy(lexicon_image(x), &raw);
+	for (size_t k = 0; k < n; k += 1 + k / 64)
+		assert_null(lexicon_of_image(span_of(p, k)));
+	assert_null(lexicon_of_image(span_of(p + 16, n - 16)));
+	for (unsigned k = 0; k < 5000; k++) {
+		size_t at = k < 40 ? k : rng_below(&r, (uint32_t)n);
+		uint8_t was = p[at];
+
+		p[at] = (uint8_t)rng_below(&r, 256);
+		if ((y = lexicon_of_image(span_of(p, n))) != NULL) {
+			ids.n = 0;
+			assert_int_equal(lexicon_encode(y, &work, text, &end, 1, &ids), 0);
+		}
+		lexicon_free(y);
+		p[at] = was;
+	}
+	ids_free(&ids);
+	lexicon_free(x);
+	free(raw);
+}
+
+/* A piece costs at most its bytes times those of the longest token, and ends when the work does. */
+static void work_is_bounded(void **state)
+{
+	char longest[60], text[64 * 50];
+	const struct lexicon_token t[] = { { SPAN("a"), 1 }, { SPAN("##a"), 2 }, { span_of(longest, 60), 3 } };
+	struct lexicon_spec spec = { .tokens = t, .n_tokens = 3, .prefix = SPAN("##"), .max_chars = 50,
+		.unk = 0 };
+	struct lexicon *x;
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+	uint32_t end[64];
+
+	memset(longest, 'a', sizeof(longest));
+	longest[0] = longest[1] = '#';
+	longest[59] = 'b';
+	memset(text, 'a', sizeof(text));
+	for (uint32_t i = 0; i < 64; i++)
+		end[i] = (i + 1) * 50;
+	x = lexicon_new(&spec, NULL);
+	assert_non_null(x);
+	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end, 64, &ids), 0);
+	assert_int_equal(ids.n, sizeof(text));
+	assert_true(WORK_ANY - w.left > sizeof(text) * 10 && WORK_ANY - w.left <= sizeof(text) * 60);
+	w.left = (WORK_ANY - w.left) / 2;
+	ids.n = 0;
+	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end, 64, &ids), 1);
+	assert_true(ids.n >= 31 * 50 && ids.n <= 33 * 50);
+	/* one piece above max_chars costs no search */
+	w.left = 2;
+	ids.n = 0;
+	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end + 63, 1, &ids), 0);
+	assert_int_equal(ids.n, 1);
+	assert_int_equal(ids.p[0], 0);
+	ids_free(&ids);
+	lexicon_free(x);
+}
+
+static void too_large(void **state)
+{
+	static char text[LEXICON_TOKEN_MAX + 1];
+	struct lexicon_token t = { span_of(text, sizeof(text)), 1 };
+	struct lexicon_spec spec = { .tokens = &t, .n_tokens = 1, .max_chars = 1 };
+	struct err e;
+
+	assert_null(lexicon_new(&spec, &e));
+	assert_non_null(strstr(e.text, "65535 bytes"));
+	t.text.n--;
+	lexicon_free(lexicon_new(&spec, &e));
+	lexicon_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_a_slow_search),
+		cmocka_unit_test(damaged_images),
+		cmocka_unit_test(work_is_bounded),
+		cmocka_unit_test(too_large),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
