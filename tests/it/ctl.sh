@@ -86,7 +86,8 @@ printf '{"model": {"type": "WordLevel"}}' | \
 	refused "WordLevel" ":1:20: model\.type: .*WordLevel.*leave the model in mode: text"
 printf '{"model": {"end_of_word_suffix": "</w>"}}' | \
 	refused "CLIP" ":1:34: .*CLIP.*leave the model in mode: text"
-printf '[PAD]\n[UNK]\n' | refused "vocab.txt" "vocab\.txt.*WordPiece.*save the tokenizer as tokenizer\.json"
+printf '[PAD]\n[UNK]\n' | \
+	refused "vocab.txt" "vocab\.txt.*WordPiece.*save the tokenizer as tokenizer\.json"
 rm "$tmp/models/x"
 printf '{"chat_template": null}' > "$tmp/models/tokenizer_config.json"
 run "kvroute -t, a chat template that is null" 0 "valid" ./kvroute -t -f "$tmp/model.yaml"

@@ -175,7 +175,8 @@ static int refuse_model(const struct json_doc *doc, const struct json_node *mode
 
 	if (type != NULL && json_is(type, "Unigram"))
 		return json_refuse(doc, type, e,
-		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, only BPE and WordPiece are: " TEXT);
+		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, "
+		    "only BPE and WordPiece are: " TEXT);
 	if (type != NULL && json_is(type, "WordLevel"))
 		return json_refuse(doc, type, e,
 		    "a tokenizer of kind WordLevel is not understood, only BPE and WordPiece are: " TEXT);
