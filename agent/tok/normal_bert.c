@@ -1,5 +1,5 @@
-/* normal_bert.c - the steps of BertNormalizer that nothing else has: control characters, ideographs,
- * nonspacing marks. The loader puts NFD and Lowercase between and after them. */
+/* normal_bert.c - the steps of BertNormalizer that nothing else has: control characters,
+ * ideographs, nonspacing marks. The loader puts NFD and Lowercase between and after them. */
 #include "agent/base/utf8.h"
 #include "agent/tok/normal_forms_in.h"
 #include "agent/tok/unicode/bert_in.h"

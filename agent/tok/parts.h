@@ -24,6 +24,7 @@ struct tok_scratch_parts {
 	struct normal_buf *normal;
 	struct split_scratch *split;
 	struct bpe_scratch *bpe;
+	struct lexicon_scratch *lexicon;
 };
 
 /* Borrowed for the life of <t> and of <c>. */

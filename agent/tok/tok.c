@@ -251,8 +251,8 @@ static void name_file(const struct tok_source *src, struct err *e)
 
 static struct tok *build(struct draft *d, const struct tok_source *src, struct err *e)
 {
-	struct lexicon *lexicon = d->wordpiece ? draft_lexicon(d, e) : NULL;
-	struct bpe *bpe = d->wordpiece ? NULL : draft_bpe(d, e);
+	struct lexicon *lexicon = d->lexicon ? draft_lexicon(d, e) : NULL;
+	struct bpe *bpe = d->lexicon ? NULL : draft_bpe(d, e);
 	struct span recipe;
 
 	if (lexicon == NULL && bpe == NULL)

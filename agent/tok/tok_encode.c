@@ -25,7 +25,8 @@ struct tok_scratch *tok_scratch_new(void)
 		return NULL;
 	c->split = split_scratch_new();
 	c->bpe = bpe_scratch_new();
-	if (c->split == NULL || c->bpe == NULL) {
+	c->lexicon = lexicon_scratch_new();
+	if (c->split == NULL || c->bpe == NULL || c->lexicon == NULL) {
 		tok_scratch_free(c);
 		return NULL;
 	}
@@ -65,18 +66,23 @@ void tok_scratch_free(struct tok_scratch *c)
 	forget_text(c);
 	split_scratch_free(c->split);
 	bpe_scratch_free(c->bpe);
+	lexicon_scratch_free(c->lexicon);
 	mem_free(c);
 }
 
 size_t tok_scratch_bytes(const struct tok_scratch *c)
 {
 	return sizeof(*c) + normal_buf_bytes(&c->normal) + c->mended.cap + c->kept.cap +
-	       split_scratch_bytes(c->split) + bpe_scratch_bytes(c->bpe);
+	       split_scratch_bytes(c->split) + bpe_scratch_bytes(c->bpe) +
+	       lexicon_scratch_bytes(c->lexicon);
 }
 
 struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
 {
-	return (struct tok_scratch_parts){ .normal = &c->normal, .split = c->split, .bpe = c->bpe };
+	return (struct tok_scratch_parts){ .normal = &c->normal,
+		.split = c->split,
+		.bpe = c->bpe,
+		.lexicon = c->lexicon };
 }
 
 /* Repair <text> in the scratch if it is not valid. Returns -1 if there is no memory. */
@@ -117,7 +123,7 @@ static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, u
 	uint8_t *kept;
 
 	if (t->bpe == NULL)
-		return lexicon_encode(t->lexicon, &c->work, p, end, n, out);
+		return lexicon_encode(t->lexicon, c->lexicon, &c->work, p, end, n, out);
 	if (!t->drops || n == 0 || !has_dropped(t, p, end[n - 1]))
 		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
 	buf_start(&c->kept, 0);

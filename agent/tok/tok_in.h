@@ -36,6 +36,7 @@ struct tok_scratch {
 	struct normal_buf normal;
 	struct split_scratch *split;
 	struct bpe_scratch *bpe;
+	struct lexicon_scratch *lexicon;
 	struct buf mended;		/* a repaired copy of text that was not UTF-8 */
 	struct buf kept;		/* pieces without dropped bytes */
 	struct pieces pieces, cut;

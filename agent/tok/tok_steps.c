@@ -168,7 +168,7 @@ static uint32_t begin_of(const struct tok_steps *s, uint32_t piece)
 	return piece ? s->pieces.end[piece - 1] : 0;
 }
 
-/* Encode some short pieces, at least one; for a lexicon also a long one, which takes no longer. */
+/* Encode some short pieces, at least one. */
 static int encode_run(struct tok_steps *s, struct ids *out)
 {
 	uint32_t end[SPLIT_BATCH], from = begin_of(s, s->next), n = 0, i = s->next;
@@ -179,7 +179,7 @@ static int encode_run(struct tok_steps *s, struct ids *out)
 	for (; i < s->pieces.n && left > 0; i++) {
 		uint32_t bytes = s->pieces.end[i] - begin_of(s, i);
 
-		if (bytes > LONG_PIECE && s->with.bpe != NULL)
+		if (bytes > LONG_PIECE)
 			break;
 		end[n++] = s->pieces.end[i] - from;
 		left = bytes < left ? left - bytes : 0;
@@ -188,7 +188,8 @@ static int encode_run(struct tok_steps *s, struct ids *out)
 	work_unbound(s->work);
 	r = s->with.bpe != NULL
 	    ? bpe_encode(s->with.bpe, s->in.bpe, s->pieces.text + from, end, n, out)
-	    : lexicon_encode(s->with.lexicon, s->work, s->pieces.text + from, end, n, out);
+	    : lexicon_encode(s->with.lexicon, s->in.lexicon, s->work, s->pieces.text + from, end, n,
+		  out);
 	spent = WORK_ANY - s->work->left;
 	s->work->left = had;
 	work_spend(s->work, spent);
@@ -197,13 +198,13 @@ static int encode_run(struct tok_steps *s, struct ids *out)
 
 static int start_long(struct tok_steps *s)
 {
-	uint32_t from = begin_of(s, s->next);
+	uint32_t from = begin_of(s, s->next), n = s->pieces.end[s->next] - from;
+	const uint8_t *p = s->pieces.text + from;
+	int r = s->with.bpe != NULL ? bpe_long_start(s->with.bpe, s->in.bpe, p, n)
+				    : lexicon_long_start(s->with.lexicon, s->in.lexicon, p, n);
 
 	s->at = STEP_LONG;
-	return bpe_long_start(s->with.bpe, s->in.bpe, s->pieces.text + from,
-		   s->pieces.end[s->next] - from) < 0
-	    ? -1
-	    : 1;
+	return r < 0 ? -1 : 1;
 }
 
 static int pieces(struct tok_steps *s, struct ids *out)
@@ -212,15 +213,17 @@ static int pieces(struct tok_steps *s, struct ids *out)
 		s->at = STEP_SPLIT;
 		return 1;
 	}
-	if (s->with.bpe != NULL && s->pieces.end[s->next] - begin_of(s, s->next) > LONG_PIECE)
+	if (s->pieces.end[s->next] - begin_of(s, s->next) > LONG_PIECE)
 		return start_long(s);
 	return encode_run(s, out);
 }
 
 static int long_piece(struct tok_steps *s, struct ids *out)
 {
-	int r = bpe_long_step(s->with.bpe, s->in.bpe,
-	    s->work->left < BPE_BUDGET ? s->work->left : BPE_BUDGET, out);
+	int r = s->with.bpe != NULL
+	    ? bpe_long_step(s->with.bpe, s->in.bpe,
+		  s->work->left < BPE_BUDGET ? s->work->left : BPE_BUDGET, out)
+	    : lexicon_long_step(s->with.lexicon, s->in.lexicon, s->work, out);
 
 	if (r == 0) {
 		s->next++;

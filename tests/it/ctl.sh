@@ -79,7 +79,7 @@ printf '\012\016\012\005<unk>\025\0\0\0\0\030\002\022\007\012\003a.b\030\001' | 
 	refused "a SentencePiece Unigram model" \
 	"Unigram.*leave the model in mode: text"
 printf '{"model": {"type": "Unigram"}}' | \
-	refused "Unigram" ":1:20: model\.type: .*Unigram.*leave the model in mode: text"
+	refused "Unigram that is half" ":1:11: model: \"unk_id\" is missing"
 printf '{"model": {"type": "WordPiece"}}' | \
 	refused "WordPiece that is half" ":1:11: model: \"unk_token\" is missing"
 printf '{"model": {"type": "WordLevel"}}' | \
@@ -268,7 +268,7 @@ tok=tests/data/tok/small.tokenizer.json
 printf 'the <|end|>' > "$tmp/text"
 printf 'the \0\0<|end|>' > "$tmp/texts"
 gzip -c $tok > "$tmp/tok.json.gz"
-printf '{"model":\n {"type": "Unigram"}}' > "$tmp/unigram.json"
+printf '{"model":\n {"type": "WordLevel"}}' > "$tmp/words.json"
 run "tokenize -h" 0 "usage: kvroutectl tokenize" ./kvroutectl tokenize -h
 run "tokenize without a tokenizer" 64 "usage" ./kvroutectl tokenize
 stdin=$tmp/text run "tokenize" 0 "^83 259 220 401$" ./kvroutectl tokenize --tokenizer $tok
@@ -292,8 +292,8 @@ stdin=$tmp/e run "tokenize, a normalizer that is none" 64 "usage" \
 	./kvroutectl tokenize --tokenizer tests/data/tok/small.tiktoken \
 	--pattern gpt2 --normalizer nfkc
 run "tokenize, an unsupported file" 1 \
-	"unigram.json:2:11: model.type: a tokenizer of kind Unigram.*leave the model in mode: text" \
-	./kvroutectl tokenize --tokenizer "$tmp/unigram.json"
+	"words.json:2:11: model.type: a tokenizer of kind WordLevel.*leave the model in mode: text" \
+	./kvroutectl tokenize --tokenizer "$tmp/words.json"
 printf 'The \346\235\261 caf\303\251' > "$tmp/bert"
 stdin=$tmp/bert run "tokenize, WordPiece" 0 "^2 108 68 314 3$" \
 	./kvroutectl tokenize --tokenizer tests/data/tok/wordpiece.tokenizer.json --special

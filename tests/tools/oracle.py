@@ -5,7 +5,7 @@ mistral_common, and the speed of each on one thread.
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
 	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json, or with
-                                          "wordpiece" the two of WordPiece
+                                          "wordpiece" those of WordPiece and Unigram
 
 Installs them from PyPI into its own virtual environment, build/oracle. Without PyPI it prints that
 and exits with 0. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's
@@ -458,6 +458,24 @@ def wordpiece_fixture(corpus):
         save(t, name, more=WORDPIECE_CASES)
 
 
+def unigram_fixture(corpus):
+    """Unigram with byte_fallback."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    t = Tokenizer(models.Unigram())
+    t.normalizer = normalizers.NFKC()
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.train_from_iterator(corpus, trainers.UnigramTrainer(
+        vocab_size=700, show_progress=False, unk_token="<unk>",
+        special_tokens=["<s>", "</s>", "<unk>"] + [f"<0x{b:02X}>" for b in range(256)]))
+    t.post_processor = processors.TemplateProcessing(single="$A </s>",
+                                                     special_tokens=[("</s>", 1)])
+
+    def fallback(d):
+        d["added_tokens"] = d["added_tokens"][:3]
+        d["model"]["byte_fallback"] = True
+    save(t, "unigram", fallback, WORDPIECE_CASES + ["x<unk>\u2603\u2604<unk >"])
+
+
 def fixtures():
     from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                             processors, trainers)
@@ -465,6 +483,7 @@ def fixtures():
     os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
     if sys.argv[2:] == ["wordpiece"]:
         wordpiece_fixture(corpus)
+        unigram_fixture(corpus)
         return
     if tekkens() is None:
         print("skipped: small.tekken.json: mistral-common cannot be had")
@@ -473,6 +492,7 @@ def fixtures():
     if sys.argv[2:] == ["tekken"]:
         return
     wordpiece_fixture(corpus)
+    unigram_fixture(corpus)
 
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()

@@ -33,6 +33,7 @@ void draft_fini(struct draft *d)
 	mem_free(d->bytes);
 	mem_free(d->tokens);
 	vec_free(&d->merges);
+	vec_free(&d->scores);
 	vec_free(&d->special);
 	vec_free(&d->plain);
 	vec_free(&d->latest);
@@ -295,7 +296,8 @@ struct lexicon *draft_lexicon(struct draft *d, struct err *e)
 	for (uint32_t i = 0; i < d->vocab.entries.n; i++) {
 		const struct vocab_entry *v = &d->vocab.entries.p[i];
 
-		t[i] = (struct lexicon_token){ span_of(v->p, v->n), v->id };
+		t[i] = (struct lexicon_token){ span_of(v->p, v->n), v->id,
+			d->scores.n > i ? d->scores.p[i] : 0 };
 	}
 	d->words.tokens = t;
 	d->words.n_tokens = (uint32_t)d->vocab.entries.n;

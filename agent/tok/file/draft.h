@@ -39,8 +39,9 @@ struct draft {
 	struct vocab vocab;	/* contents as in the file */
 	bool byte_level;	/* written in ByteLevel's alphabet */
 	bool decoded;		/* raw bytes already (rank files, tekken.json) */
-	bool wordpiece;		/* <words> instead of <spec> */
+	bool lexicon;		/* <words> instead of <spec> */
 	struct lexicon_spec words;	/* options; <tokens> follow */
+	VEC(double) scores;	/* of Unigram, by entry of <vocab> */
 	struct bpe_spec spec;	/* options; <bytes>, <tokens> and <merges> follow */
 	uint8_t *bytes;
 	struct bpe_token *tokens;
@@ -79,7 +80,7 @@ int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id
 /* Return the id of an added token or vocabulary entry, or BPE_NO_ID. */
 token_id draft_id(const struct draft *d, struct span content);
 
-/* Make the model of the vocabulary: draft_lexicon() if <wordpiece>. draft_bpe() also notes dropped
+/* Make the model of the vocabulary: draft_lexicon() if <lexicon>. draft_bpe() also notes dropped
  * bytes. Return NULL and fill <e> on failure. */
 struct bpe *draft_bpe(struct draft *d, struct err *e);
 struct lexicon *draft_lexicon(struct draft *d, struct err *e);
@@ -90,6 +91,11 @@ int tok_json_vocab(struct draft *d, struct json_doc *doc, const struct json_node
     struct err *e);
 int tok_json_wordpiece(struct draft *d, struct json_doc *doc, const struct json_node *model,
     struct err *e);
+int tok_json_unigram(struct draft *d, struct json_doc *doc, const struct json_node *model,
+    struct err *e);
+/* a member that tok_json_is_raw() kept raw */
+const struct json_node *tok_json_raw(const struct json_doc *doc, const struct json_node *model,
+    const char *key, struct err *e);
 int tok_json_read(struct draft *d, struct json_doc *doc, struct err *e);
 int tok_json_steps(struct draft *d, const struct json_doc *doc, const struct json_node *normal,
     const struct json_node *split, struct err *e);

@@ -133,7 +133,8 @@ int tok_kind_check(const struct tok_source *src, struct err *e)
 		return 0;
 	case TYPE_UNIGRAM:
 		return say(src,
-		    "this is a SentencePiece model of kind Unigram, which is not understood: " TEXT,
+		    "this is a SentencePiece model of kind Unigram, which is not understood as it is: " SAVE
+		    ", or " TEXT,
 		    e);
 	case TYPE_BPE:
 		return say(src,
@@ -173,13 +174,10 @@ static int refuse_model(const struct json_doc *doc, const struct json_node *mode
 	const struct json_node *type = json_get(model, "type"),
 			       *suffix = json_get(model, "end_of_word_suffix");
 
-	if (type != NULL && json_is(type, "Unigram"))
-		return json_refuse(doc, type, e,
-		    "a tokenizer of kind Unigram (T5, XLM-R) is not understood, "
-		    "only BPE and WordPiece are: " TEXT);
 	if (type != NULL && json_is(type, "WordLevel"))
 		return json_refuse(doc, type, e,
-		    "a tokenizer of kind WordLevel is not understood, only BPE and WordPiece are: " TEXT);
+		    "a tokenizer of kind WordLevel is not understood, "
+		    "only BPE, WordPiece and Unigram are: " TEXT);
 	if (suffix != NULL && suffix->kind == NODE_STRING && suffix->s.n > 0)
 		return json_refuse(doc, suffix, e,
 		    "a tokenizer whose words end in a mark (CLIP) is not understood: " TEXT);

@@ -183,7 +183,7 @@ static int read_merges(struct draft *d, struct json_doc *doc, const struct json_
 	return more;
 }
 
-static const struct json_node *raw_member(const struct json_doc *doc, const struct json_node *model,
+const struct json_node *tok_json_raw(const struct json_doc *doc, const struct json_node *model,
     const char *key, struct err *e)
 {
 	const struct json_node *v = json_get(model, key);
@@ -201,7 +201,7 @@ static const struct json_node *raw_member(const struct json_doc *doc, const stru
 int tok_json_vocab(struct draft *d, struct json_doc *doc, const struct json_node *model,
     struct err *e)
 {
-	const struct json_node *vocab = raw_member(doc, model, "vocab", e);
+	const struct json_node *vocab = tok_json_raw(doc, model, "vocab", e);
 
 	return vocab == NULL ? -1 : read_ids(d, doc, vocab, e);
 }
@@ -213,8 +213,10 @@ static int read_model(struct draft *d, struct json_doc *doc, const struct json_n
 
 	if (type != NULL && json_is(type, "WordPiece"))
 		return tok_json_wordpiece(d, doc, model, e);
+	if (type != NULL && json_is(type, "Unigram"))
+		return tok_json_unigram(d, doc, model, e);
 	if (type != NULL && !json_is(type, "BPE"))
-		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE, WordPiece",
+		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE, WordPiece, Unigram",
 		    CUT(type->s));
 	if (json_only(doc, model,
 		"type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
@@ -222,7 +224,7 @@ static int read_model(struct draft *d, struct json_doc *doc, const struct json_n
 		e) < 0 ||
 	    read_options(d, doc, model, e) < 0)
 		return -1;
-	if ((merges = raw_member(doc, model, "merges", e)) == NULL)
+	if ((merges = tok_json_raw(doc, model, "merges", e)) == NULL)
 		return -1;
 	return tok_json_vocab(d, doc, model, e) < 0 || read_unk(d, doc, model, e) < 0 ||
 		read_merges(d, doc, merges, e) < 0

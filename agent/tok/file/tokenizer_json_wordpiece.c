@@ -35,6 +35,6 @@ int tok_json_wordpiece(struct draft *d, struct json_doc *doc, const struct json_
 		return json_refuse(doc, json_get(model, "type"), e,
 		    "WordPiece is understood only without ByteLevel");
 	d->words.unk = d->vocab.entries.p[at].id;
-	d->wordpiece = true;
+	d->lexicon = true;
 	return 0;
 }

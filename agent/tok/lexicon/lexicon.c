@@ -35,7 +35,7 @@ static bool head_holds(const struct lex_head *h, size_t n)
 {
 	return h->magic == LEX_MAGIC && h->log2_slots > 0 && h->log2_slots <= 26 &&
 	       h->n_nodes > NODE_ROOT && h->n_nodes <= NODES_MAX && h->inside < h->n_nodes &&
-	       h->max_chars <= LEXICON_CHARS_MAX && lex_block_bytes(h) == n;
+	       h->max_chars <= LEXICON_CHARS_MAX && h->kind <= LEXICON_UNIGRAM && lex_block_bytes(h) == n;
 }
 
 static bool slots_hold(const struct lexicon *x)
@@ -113,23 +113,71 @@ static void wordpiece(const struct lexicon *x, struct work_left *w, const uint8_
 	work_spend(w, STEPS_PIECE + looks / STEP_BYTES);
 }
 
-int lexicon_encode(const struct lexicon *x, struct work_left *w, const uint8_t *text,
-    const uint32_t *end, size_t n, struct ids *out)
+static int wordpiece_one(const struct lexicon *x, struct work_left *w, const uint8_t *p, size_t n,
+    struct ids *out)
 {
-	size_t before = out->n, at = 0, bytes;
-	bool fits;
+	bool fits = is_short(p, n, x->head->max_chars);
+
+	if (ids_reserve(out, fits ? n + 1 : 1) < 0)
+		return -1;
+	if (n > 0)
+		wordpiece(x, w, p, n, fits, out);
+	return 0;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+struct lexicon_scratch *lexicon_scratch_new(void)
+{
+	return mem_alloc(sizeof(struct lexicon_scratch));
+}
+
+size_t lexicon_scratch_bytes(const struct lexicon_scratch *c)
+{
+	return sizeof(*c) + c->best.cap * sizeof(*c->best.p);
+}
+
+void lexicon_scratch_free(struct lexicon_scratch *c)
+{
+	if (c == NULL)
+		return;
+	vec_free(&c->best);
+	mem_free_wiped(c, sizeof(*c));
+}
+
+int lexicon_long_start(const struct lexicon *x, struct lexicon_scratch *c, const uint8_t *p,
+    size_t n)
+{
+	c->p = p;
+	c->n = n;
+	c->at = 0;
+	return x->head->kind == LEXICON_UNIGRAM ? unigram_start(c) : 0;
+}
+
+int lexicon_long_step(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
+    struct ids *out)
+{
+	return x->head->kind == LEXICON_UNIGRAM ? unigram_step(x, c, w, out)
+						: wordpiece_one(x, w, c->p, c->n, out);
+}
+
+int lexicon_encode(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
+    const uint8_t *text, const uint32_t *end, size_t n, struct ids *out)
+{
+	size_t before = out->n, at = 0;
+	int rc;
 
 	for (size_t i = 0; i < n; at = end[i++]) {
 		if (work_spent(w))
 			return 1;
-		bytes = end[i] - at;
-		fits = is_short(text + at, bytes, x->head->max_chars);
-		if (ids_reserve(out, fits ? bytes + 1 : 1) < 0) {
+		if ((rc = lexicon_long_start(x, c, text + at, end[i] - at)) == 0)
+			rc = lexicon_long_step(x, c, w, out);
+		if (rc > 0)
+			return 1;
+		if (rc < 0) {
 			out->n = before;
 			return -1;
 		}
-		if (bytes > 0)
-			wordpiece(x, w, text + at, bytes, fits, out);
 	}
 	return 0;
 }

@@ -10,15 +10,17 @@
 
 size_t lex_block_bytes(const struct lex_head *h)
 {
-	return sizeof(*h) + (sizeof(struct lex_slot) << h->log2_slots) +
-	       (size_t)h->n_nodes * sizeof(token_id);
+	size_t node = sizeof(token_id) + (h->kind == LEXICON_UNIGRAM ? sizeof(double) : 0);
+
+	return sizeof(*h) + (sizeof(struct lex_slot) << h->log2_slots) + h->n_nodes * node;
 }
 
 void lex_point(struct lexicon *x, const void *block)
 {
 	x->head = block;
 	x->slot = (const struct lex_slot *)(x->head + 1);
-	x->id = (const token_id *)(x->slot + ((size_t)1 << x->head->log2_slots));
+	x->score = (const double *)(const void *)(x->slot + ((size_t)1 << x->head->log2_slots));
+	x->id = (const token_id *)(x->score + (x->head->kind == LEXICON_UNIGRAM ? x->head->n_nodes : 0));
 	x->bytes = lex_block_bytes(x->head);
 	x->shift = 32 - x->head->log2_slots;
 	x->mask = (1u << x->head->log2_slots) - 1;
@@ -65,12 +67,16 @@ static void put_edge(const struct lexicon *x, struct lex_slot *slot, uint32_t no
 }
 
 /* <path>: the nodes of the token before, by depth. */
-static void put_tokens(const struct lexicon *x, struct lex_slot *slot, token_id *id,
-    const struct lexicon_token *t, uint32_t n, uint32_t *path)
+static void put_tokens(const struct lexicon *x, char *block, const struct lexicon_token *t,
+    uint32_t n, uint32_t *path)
 {
+	struct lex_slot *slot = (struct lex_slot *)(void *)(block + sizeof(struct lex_head));
+	double *score = (double *)(void *)(block + ((const char *)x->score - (const char *)x->head));
+	token_id *id = (token_id *)(void *)(block + ((const char *)x->id - (const char *)x->head));
 	struct span before = SPAN("");
 	uint32_t next = NODE_ROOT + 1;
 
+	memset(id, 0xff, x->head->n_nodes * sizeof(*id));	/* BPE_NO_ID */
 	path[0] = NODE_ROOT;
 	for (uint32_t i = 0; i < n; i++) {
 		struct span s = t[i].text;
@@ -80,6 +86,8 @@ static void put_tokens(const struct lexicon *x, struct lex_slot *slot, token_id 
 			path[at + 1] = next++;
 		}
 		id[path[s.n]] = t[i].id;
+		if (x->head->kind == LEXICON_UNIGRAM)
+			score[path[s.n]] = t[i].score;
 		before = s;
 	}
 }
@@ -94,15 +102,24 @@ static uint32_t node_of(const struct lexicon *x, struct span s)
 	return node;
 }
 
+/* As SentencePiece and tokenizers: 10 below the least score. */
+static double unk_score(const struct lexicon_spec *spec)
+{
+	double least = spec->n_tokens > 0 ? spec->tokens[0].score : 0;
+
+	for (uint32_t i = 1; i < spec->n_tokens; i++)
+		least = spec->tokens[i].score < least ? spec->tokens[i].score : least;
+	return least - 10;
+}
+
 static int build(struct lexicon *x, const struct lexicon_spec *spec,
     const struct lexicon_token *sorted, uint32_t *path, struct err *e)
 {
 	struct lex_head h = { .magic = LEX_MAGIC, .log2_slots = LOG2_LEAST,
-		.max_chars = spec->max_chars, .unk = spec->unk };
+		.max_chars = spec->max_chars, .unk = spec->unk, .kind = spec->kind,
+		.byte_fallback = spec->byte_fallback, .unk_score = unk_score(spec) };
 	size_t nodes = count_nodes(sorted, spec->n_tokens);
-	struct lex_slot *slot;
 	struct lex_head *head;
-	token_id *id;
 
 	if (nodes > NODES_MAX)
 		return err_set(e, "model.vocab: more than %u beginnings of tokens", NODES_MAX);
@@ -114,10 +131,7 @@ static int build(struct lexicon *x, const struct lexicon_spec *spec,
 	head = x->owned;
 	*head = h;
 	lex_point(x, head);
-	slot = (struct lex_slot *)(head + 1);
-	id = (token_id *)(slot + ((size_t)1 << h.log2_slots));
-	memset(id, 0xff, nodes * sizeof(*id));		/* BPE_NO_ID */
-	put_tokens(x, slot, id, sorted, spec->n_tokens, path);
+	put_tokens(x, x->owned, sorted, spec->n_tokens, path);
 	head->inside = node_of(x, spec->prefix);
 	return 0;
 }

@@ -4,14 +4,15 @@
 
 #include "agent/tok/lexicon/lexicon.h"
 
-/* | head | slots | ids of nodes |; nodes count from NODE_ROOT, so no used slot has key 0. */
+/* | head | slots | scores of nodes (Unigram) | ids of nodes |; nodes count from NODE_ROOT, so no used slot has key 0. */
 struct lex_head {
 	uint32_t magic, log2_slots;
 	uint32_t n_nodes;		/* node 0 included, which is none */
 	uint32_t inside;		/* the node of <prefix>; 0: no token has it */
 	uint32_t max_chars;
 	token_id unk;
-	uint32_t unused[2];
+	uint32_t kind, byte_fallback;
+	double unk_score;		/* of a character without a token */
 };
 
 struct lex_slot {
@@ -22,6 +23,7 @@ struct lex_slot {
 struct lexicon {
 	const struct lex_head *head;
 	const struct lex_slot *slot;
+	const double *score;		/* by node: Unigram only */
 	const token_id *id;		/* by node; BPE_NO_ID: no token ends there */
 	size_t bytes;			/* of the block */
 	unsigned shift;
@@ -35,6 +37,25 @@ struct lexicon {
 
 size_t lex_block_bytes(const struct lex_head *h);
 void lex_point(struct lexicon *x, const void *block);
+
+struct lex_best {			/* the best way to the end of a byte */
+	double score;
+	uint32_t from;			/* where its last token starts; BEST_NONE: no way */
+	uint32_t next;			/* going forward: where the token from here ends */
+	token_id id;
+};
+#define BEST_NONE	UINT32_MAX
+
+struct lexicon_scratch {
+	VEC(struct lex_best) best;
+	const uint8_t *p;		/* the piece, borrowed by lexicon_long_start() */
+	size_t n, at;
+};
+
+/* Find the ids of a piece by Unigram: unigram.c. */
+int unigram_start(struct lexicon_scratch *c);
+int unigram_step(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
+    struct ids *out);
 
 static inline uint32_t lex_hash(uint32_t key, unsigned shift)
 {

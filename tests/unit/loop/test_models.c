@@ -270,7 +270,7 @@ static void expect_refusal(
 
 static void mistakes_are_named(void **state_)
 {
-	static const char bad[] = "{\"version\":\"1.0\",\n\"model\":\n  {\"type\":\"Unigram\"}}\n";
+	static const char bad[] = "{\"version\":\"1.0\",\n\"model\":\n  {\"type\":\"WordLevel\"}}\n";
 	int fd;
 
 	expect_refusal("missing.json", "", "models/missing.json", 0,
@@ -282,7 +282,7 @@ static void mistakes_are_named(void **state_)
 	assert_int_equal(mkfifo(in(models, "pipe"), 0600), 0);
 	expect_refusal("pipe", "", "models/pipe", 0, "not a regular file");
 	put("bad.json", bad, sizeof(bad) - 1);
-	expect_refusal("bad.json", "", "models/bad.json", 3, "Unigram");
+	expect_refusal("bad.json", "", "models/bad.json", 3, "WordLevel");
 	put("cut.json", "{\"model\":\n{", 11);
 	expect_refusal("cut.json", "", "models/cut.json", 2, "");
 	put("latin1.json", "{\"model\":\n\"\xe4\"}", 14);
@@ -311,7 +311,7 @@ static void other_files_are_named(void **state_)
 	spm[sizeof(spm) - 1] = 1;
 	put("spiece.model", spm, sizeof(spm));
 	expect_refusal("spiece.model", "", "models/spiece.model", 0,
-		"Unigram, which is not understood: leave the model in mode: text");
+		"Unigram, which is not understood as it is: save the tokenizer");
 	put("clip.json", clip, sizeof(clip) - 1);
 	expect_refusal("clip.json", "", "models/clip.json", 2, "CLIP");
 	put("bert.json", bert, sizeof(bert) - 1);

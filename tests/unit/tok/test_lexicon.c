@@ -1,5 +1,5 @@
-/* WordPiece by the trie gives what a slow search gives, for random vocabularies and pieces; the same
- * from an image; a damaged image never leads outside; the work is bounded. */
+/* WordPiece by the trie gives what a slow search gives, for random vocabularies and pieces; the
+ * same from an image; a damaged image never leads outside; the work is bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +17,8 @@
 #define TEXT	4000u
 
 static const char *const letters[] = { "a", "b", "c", "\xc3\xa9", "\xe6\x9d\xb1", "#" };
+
+static struct lexicon_scratch *scratch;
 
 struct words {
 	char text[TOKENS][64];
@@ -57,7 +59,7 @@ static void make_words(struct words *w, struct rng *r, const char *prefix)
 		n += random_text(r, 1, 4, w->text[i] + n);
 		s = span_of(w->text[i], n);
 		if (!has(w, s))
-			w->token[w->spec.n_tokens++] = (struct lexicon_token){ s, i };
+			w->token[w->spec.n_tokens++] = (struct lexicon_token){ s, i, 0 };
 	}
 }
 
@@ -125,7 +127,7 @@ static void encode_same(const struct lexicon *x, const struct words *w, struct r
 		want_n += truth(w, span_of(text + bytes, len), want + want_n);
 		end[n++] = (uint32_t)(bytes += len);
 	}
-	assert_int_equal(lexicon_encode(x, &work, (const uint8_t *)text, end, n, &ids), 0);
+	assert_int_equal(lexicon_encode(x, scratch, &work, (const uint8_t *)text, end, n, &ids), 0);
 	assert_int_equal(ids.n, want_n);
 	assert_memory_equal(ids.p, want, want_n * sizeof(*want));
 	ids_free(&ids);
@@ -183,7 +185,7 @@ static void damaged_images(void **state)
 		p[at] = (uint8_t)rng_below(&r, 256);
 		if ((y = lexicon_of_image(span_of(p, n))) != NULL) {
 			ids.n = 0;
-			assert_int_equal(lexicon_encode(y, &work, text, &end, 1, &ids), 0);
+			assert_int_equal(lexicon_encode(y, scratch, &work, text, &end, 1, &ids), 0);
 		}
 		lexicon_free(y);
 		p[at] = was;
@@ -197,7 +199,8 @@ static void damaged_images(void **state)
 static void work_is_bounded(void **state)
 {
 	char longest[60], text[64 * 50];
-	const struct lexicon_token t[] = { { SPAN("a"), 1 }, { SPAN("##a"), 2 }, { span_of(longest, 60), 3 } };
+	const struct lexicon_token t[] = { { SPAN("a"), 1, 0 }, { SPAN("##a"), 2, 0 },
+		{ span_of(longest, 60), 3, 0 } };
 	struct lexicon_spec spec = { .tokens = t, .n_tokens = 3, .prefix = SPAN("##"), .max_chars = 50,
 		.unk = 0 };
 	struct lexicon *x;
@@ -213,17 +216,17 @@ static void work_is_bounded(void **state)
 		end[i] = (i + 1) * 50;
 	x = lexicon_new(&spec, NULL);
 	assert_non_null(x);
-	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end, 64, &ids), 0);
+	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, end, 64, &ids), 0);
 	assert_int_equal(ids.n, sizeof(text));
 	assert_true(WORK_ANY - w.left > sizeof(text) * 10 && WORK_ANY - w.left <= sizeof(text) * 60);
 	w.left = (WORK_ANY - w.left) / 2;
 	ids.n = 0;
-	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end, 64, &ids), 1);
+	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, end, 64, &ids), 1);
 	assert_true(ids.n >= 31 * 50 && ids.n <= 33 * 50);
 	/* one piece above max_chars costs no search */
 	w.left = 2;
 	ids.n = 0;
-	assert_int_equal(lexicon_encode(x, &w, (const uint8_t *)text, end + 63, 1, &ids), 0);
+	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, end + 63, 1, &ids), 0);
 	assert_int_equal(ids.n, 1);
 	assert_int_equal(ids.p[0], 0);
 	ids_free(&ids);
@@ -233,7 +236,7 @@ static void work_is_bounded(void **state)
 static void too_large(void **state)
 {
 	static char text[LEXICON_TOKEN_MAX + 1];
-	struct lexicon_token t = { span_of(text, sizeof(text)), 1 };
+	struct lexicon_token t = { span_of(text, sizeof(text)), 1, 0 };
 	struct lexicon_spec spec = { .tokens = &t, .n_tokens = 1, .max_chars = 1 };
 	struct err e;
 
@@ -253,5 +256,10 @@ int main(void)
 		cmocka_unit_test(too_large),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int rc;
+
+	scratch = lexicon_scratch_new();
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	lexicon_scratch_free(scratch);
+	return rc;
 }

@@ -12,7 +12,7 @@
 #include "tests/unit/tok/fixture.h"
 
 static const char *const fixtures[] = { "small", "fallback", "metaspace", "wordpiece",
-	"wordpiece_cased" };
+	"wordpiece_cased", "unigram" };
 
 static char *cases_of(const char *name)
 {

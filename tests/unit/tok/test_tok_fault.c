@@ -53,6 +53,7 @@ static void loading(void **state)
 	load_all("small.tiktoken", NULL, "qwen");
 	load_all("small.tekken.json", NULL, NULL);
 	load_all("wordpiece.tokenizer.json", NULL, NULL);
+	load_all("unigram.tokenizer.json", NULL, NULL);
 }
 
 static void encode_once(const struct tok *t, const struct ids *want)
