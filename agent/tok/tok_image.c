@@ -71,7 +71,8 @@ static int check(struct span image, struct tok_image_key key, struct head *h, st
 	if (h->recipe_bytes > image.n - sizeof(*h) || h->vocab_at != aligned(sizeof(*h) + h->recipe_bytes) ||
 	    h->vocab_at > image.n || h->vocab_bytes != image.n - h->vocab_at)
 		return err_set(e, "this image of a tokenizer is cut");
-	if (h->lexicon > 1 || XXH3_64bits(image.p + sizeof(*h), image.n - sizeof(*h)) != h->checksum)
+	if (h->lexicon > 1 ||
+	    XXH3_64bits(image.p + sizeof(*h), image.n - sizeof(*h)) != h->checksum)
 		return err_set(e, "this image of a tokenizer is damaged");
 	return 0;
 }

@@ -216,7 +216,8 @@ static int read_model(struct draft *d, struct json_doc *doc, const struct json_n
 	if (type != NULL && json_is(type, "Unigram"))
 		return tok_json_unigram(d, doc, model, e);
 	if (type != NULL && !json_is(type, "BPE"))
-		return json_refuse(doc, type, e, "\"%.*s\" is not understood; models that are: BPE, WordPiece, Unigram",
+		return json_refuse(doc, type, e,
+		    "\"%.*s\" is not understood; models that are: BPE, WordPiece, Unigram",
 		    CUT(type->s));
 	if (json_only(doc, model,
 		"type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "

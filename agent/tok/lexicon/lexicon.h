@@ -61,8 +61,8 @@ void lexicon_scratch_free(struct lexicon_scratch *c);		/* wipes it; <c> may be N
 int lexicon_encode(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
     const uint8_t *text, const uint32_t *end, size_t n, struct ids *out);
 
-/* Encode one long piece in steps, as bpe_long_start() and bpe_long_step(): each step ends soon after
- * <w> is used up. Returns 0: done, 1: call again, -1: no memory. */
+/* Encode one long piece in steps, as bpe_long_start() and bpe_long_step(): each step ends soon
+ * after <w> is used up. Returns 0: done, 1: call again, -1: no memory. */
 int lexicon_long_start(const struct lexicon *x, struct lexicon_scratch *c, const uint8_t *p,
     size_t n);
 int lexicon_long_step(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,

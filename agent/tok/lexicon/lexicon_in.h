@@ -4,7 +4,8 @@
 
 #include "agent/tok/lexicon/lexicon.h"
 
-/* | head | slots | scores of nodes (Unigram) | ids of nodes |; nodes count from NODE_ROOT, so no used slot has key 0. */
+/* | head | slots | scores of nodes (Unigram) | ids of nodes |; nodes count from NODE_ROOT,
+ * so no used slot has key 0. */
 struct lex_head {
 	uint32_t magic, log2_slots;
 	uint32_t n_nodes;		/* node 0 included, which is none */

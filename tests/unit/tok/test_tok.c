@@ -87,7 +87,7 @@ static void recorded(void **state)
 {
 	unsigned bad = 0;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(fixtures) / sizeof(fixtures[0]); i++) {
 		struct tok *t = load(fixtures[i]);
 
 		bad += check_cases(t, fixtures[i]);
@@ -154,7 +154,7 @@ static void image_of(const char *name)
 
 static void images(void **state)
 {
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(fixtures) / sizeof(fixtures[0]); i++)
 		image_of(fixtures[i]);
 }
 
