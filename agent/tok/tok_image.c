@@ -68,7 +68,8 @@ static int check(struct span image, struct tok_image_key key, struct head *h, st
 		return err_set(e, "this image of a tokenizer is of another version or machine");
 	if (h->key[0] != key.h[0] || h->key[1] != key.h[1])
 		return err_set(e, "this image is of another tokenizer, or its files have changed");
-	if (h->recipe_bytes > image.n - sizeof(*h) || h->vocab_at != aligned(sizeof(*h) + h->recipe_bytes) ||
+	if (h->recipe_bytes > image.n - sizeof(*h) ||
+	    h->vocab_at != aligned(sizeof(*h) + h->recipe_bytes) ||
 	    h->vocab_at > image.n || h->vocab_bytes != image.n - h->vocab_at)
 		return err_set(e, "this image of a tokenizer is cut");
 	if (h->lexicon > 1 ||

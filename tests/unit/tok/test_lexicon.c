@@ -247,6 +247,41 @@ static void too_large(void **state)
 	lexicon_free(NULL);
 }
 
+/* Unigram takes the best way, as equal ones the first; in steps, too. */
+static void unigram(void **state)
+{
+	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("a"), 1, -1 },
+		{ SPAN("b"), 2, -1 }, { SPAN("ab"), 3, -2 }, { SPAN("ba"), 4, -1.5 },
+		{ SPAN("bab"), 5, -9 } };
+	struct lexicon_spec spec = { .kind = LEXICON_UNIGRAM, .tokens = t, .n_tokens = 6, .unk = 0 };
+	/* ab: the token offered first wins against a, b; then ba is better */
+	const token_id want[] = { 3, 0, 1, 4 };
+	const uint8_t text[] = "ab\xc3\xa9" "caba";
+	const uint32_t end = sizeof(text) - 1;
+	struct lexicon *x = lexicon_new(&spec, NULL);
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+	unsigned calls = 0;
+	int rc;
+
+	assert_non_null(x);
+	assert_int_equal(lexicon_encode(x, scratch, &w, text, &end, 1, &ids), 0);
+	assert_int_equal(ids.n, 4);
+	assert_memory_equal(ids.p, want, sizeof(want));
+	ids.n = 0;
+	assert_int_equal(lexicon_long_start(x, scratch, text, end), 0);
+	do {
+		w.left = 1;
+		calls++;
+	} while ((rc = lexicon_long_step(x, scratch, &w, &ids)) == 1);
+	assert_int_equal(rc, 0);
+	assert_true(calls > 4);
+	assert_int_equal(ids.n, 4);
+	assert_memory_equal(ids.p, want, sizeof(want));
+	ids_free(&ids);
+	lexicon_free(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +289,7 @@ int main(void)
 		cmocka_unit_test(damaged_images),
 		cmocka_unit_test(work_is_bounded),
 		cmocka_unit_test(too_large),
+		cmocka_unit_test(unigram),
 	};
 
 	int rc;
