@@ -25,7 +25,8 @@ static uint64_t name_of(const struct route *r, struct job *j)
 	return h;
 }
 
-/* Return a hash of all whole groups of visible pages: the name of a cut prompt that has none. */
+/* Return a hash of all whole groups of visible pages: the name of a cut prompt that has none. A
+ * slice before the last shows fewer of them than its body. */
 static uint64_t name_by_opening(const struct route *r, const struct job *j)
 {
 	const struct marks *m = &j->scratch->marks;
@@ -79,7 +80,8 @@ void job_session(const struct route *r, struct job *j)
 	bool part = j->rq.part || j->rq.news.bounded;
 	uint64_t kind = j->asks.model;
 
-	if (r->sessions != NULL && m->n > 0 && name == 0 && j->rq.unseen_tokens > 0 && !part) {
+	if (r->sessions != NULL && m->n > 0 && name == 0 && j->rq.unseen_tokens > 0 && !part &&
+	    !j->rq.more) {
 		name = name_by_opening(r, j);
 		kind = hash_mix(&r->key, 24, kind);
 	}

@@ -488,6 +488,35 @@ static void a_common_visible_part_is_no_session(void **state)
 	world_end(&w);
 }
 
+/* Of a body in slices only the last one shows all that its name is of. */
+static void a_slice_names_no_session(void **state)
+{
+	struct route_request q = { .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
+	struct route_request first;
+	struct world w;
+	size_t n, third;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "\"model\":\"m\",", "abcdef", "");
+	n = w.body.n - 40;
+	third = n / 3;
+	first = w.q;
+	first.uid = q.uid = SPAN("one");
+	first.visible = (int64_t)n;
+	first.whole = (int64_t)n * 10;
+	for (unsigned i = 0; i < 3; i++) {
+		struct route_request *p = i == 0 ? &first : &q;
+
+		p->seq = i;
+		p->body = span_of(w.body.p + i * third, i < 2 ? third : n - 2 * third);
+		route_decide(w.r, w.s, p, w.now, &w.a);
+		assert_int_equal(w.a.more, i < 2);
+		assert_int_equal(stats(&w).sessions.sessions, i == 2);
+	}
+	world_end(&w);
+}
+
 /* ---- names in the body ---------------------------------------------------------------------- */
 
 /* Turns of two bodies that name their session with <a> and <b>. Returns how many sessions these
@@ -545,6 +574,7 @@ int main(void)
 		cmocka_unit_test(a_cut_session_that_must_move_goes_to_the_best_holder),
 		cmocka_unit_test(the_visible_part_names_a_session),
 		cmocka_unit_test(a_common_visible_part_is_no_session),
+		cmocka_unit_test(a_slice_names_no_session),
 		cmocka_unit_test(bodies_name_their_sessions),
 	};
 
