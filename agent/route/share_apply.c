@@ -124,7 +124,7 @@ static void note_prompt(struct route *r, struct server *s, const struct share_pl
 	uint32_t page_tokens = w->space.page_room / ROOM_OF_TOKEN;
 	const struct capacity_sent sent = {
 		.marks = m, .room = server_room(s), .uid = p->uid, .tokens = tokens,
-		.unseen = p->uncertain ? tokens : 0,
+		.unseen = p->uncertain ? tokens - at_most((uint64_t)w->n * page_tokens, tokens) : 0,
 		.matched = page_tokens > 0 ? (uint32_t)at_most((tokens - fresh) / page_tokens, w->n) : 0,
 		.page_tokens = page_tokens, .waiting = s->unanswered_tokens,
 	};

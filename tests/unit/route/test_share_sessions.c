@@ -270,6 +270,49 @@ static void all_count_hidden_tokens_once(void **state)
 	}
 }
 
+static const struct capacity *capacity_at(struct world *w)
+{
+	return &w->r->fleet.by_id[server(w, "s1").v.id]->capacity;
+}
+
+static uint64_t live_tokens(const struct capacity *c)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < RUNS_MAX; i++)
+		n += c->live[i];
+	return n;
+}
+
+/* First turns of which a tenth is not seen: what is seen counts for siblings, too. */
+static void what_is_seen_of_a_cut_body_counts(void **state)
+{
+	const struct capacity *a, *b;
+
+	(void)state;
+	fleet_new(&f, 2);
+	A->q.load = SPAN(S1);
+	for (unsigned i = 0; i < 40; i++) {
+		const char turns[] = { (char)('A' + i), 'b', 'c', '\0' };
+		char uid[16];
+
+		snprintf(uid, sizeof(uid), "p%u", i);
+		chat(&A->body, "\"model\":\"m\",", turns, "");
+		A->q.session = span_str(uid);
+		A->q.visible = (int64_t)A->body.n - 40;
+		A->q.whole = A->q.visible / 9 * 10;
+		send_body(A, uid, span_of(A->body.p, A->body.n - 40));
+		over(A, uid);
+	}
+	a = capacity_at(A);
+	b = capacity_at(B);
+	assert_false(capacity_is_blind(a));
+	assert_false(capacity_is_blind(b));
+	assert_true(b->unseen < 1.25f * a->unseen);
+	assert_in_range(live_tokens(b), live_tokens(a) / 10 * 8, live_tokens(a) / 10 * 11);
+	fleet_end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +322,7 @@ int main(void)
 		cmocka_unit_test(a_line_teaches_an_agent_that_did_not_decide),
 		cmocka_unit_test(a_rough_guess_is_told),
 		cmocka_unit_test(all_count_hidden_tokens_once),
+		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
