@@ -106,7 +106,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 		.session = {
 			.key = j->turn.key, .tenant = j->turn.tenant, .kind = j->turn.kind,
 			.tokens = j->turn.tokens, .hidden = hidden_more(j), .cut = j->turn.cut,
-			.again = j->previous != SERVER_NONE, .rough = j->turn.rough,
+			.again = j->previous_turn == j->turn.key, .rough = j->turn.rough,
 		},
 		.stores = j->sent.lesson.tenant,
 	};

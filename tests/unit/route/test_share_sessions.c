@@ -313,6 +313,25 @@ static void what_is_seen_of_a_cut_body_counts(void **state)
 	fleet_end(&f);
 }
 
+/* A request that gets its session when it is decided anew is a turn of it, at all agents. */
+static void a_session_named_later_has_a_turn(void **state)
+{
+	(void)state;
+	fleet_new(&f, 2);
+	A->q.load = SPAN(S1);
+	talk(A, "one", "ab");
+	A->q.session = SPAN("");
+	ask(A, "later", "abc");
+	pass(&f, 100);
+	A->q.session = SPAN("one");
+	ask(A, "later", "abcd");
+	pass(&f, 100);
+	over(A, "later");
+	assert_int_equal(stats(A).sessions.turns, 2);
+	assert_int_equal(stats(B).sessions.turns, 2);
+	fleet_end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +342,7 @@ int main(void)
 		cmocka_unit_test(a_rough_guess_is_told),
 		cmocka_unit_test(all_count_hidden_tokens_once),
 		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
+		cmocka_unit_test(a_session_named_later_has_a_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
