@@ -125,9 +125,11 @@ struct session_end {
 };
 void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *e, msec now);
 
-/* What the last turn, which <at> has served, left there became known only now. */
-void sessions_counted(
-    struct sessions *t, uint64_t key, server_id at, uint32_t hidden, msec now);
+/* What the turn that ended then, which <at> has served, left there became known only now. Returns
+ * false if no tail is of it any more: the next turn, which was sent there, counts as its own all
+ * that is hidden. */
+bool sessions_counted(struct sessions *t, uint64_t key, server_id at, msec end, uint32_t hidden,
+    msec now);
 /* The hidden tokens of the turn that ended then are not counted any more. */
 void sessions_uncounted(struct sessions *t, uint64_t key, msec end);
 

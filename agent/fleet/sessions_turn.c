@@ -353,16 +353,29 @@ void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *
 	session_promise(t, s, now);
 }
 
-void sessions_counted(
-    struct sessions *t, uint64_t key, server_id at, uint32_t hidden, msec now)
+static bool count_hidden(
+    struct session_tail *l, server_id at, msec end, uint32_t hidden, msec now)
 {
-	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
-	struct session_tail *l = i != 0 ? &t->e[i].tail[0] : NULL;
-
-	if (l == NULL || l->server != at || !l->done || t->e[i].n_open > 0)
-		return;
+	if (l->server != at || !l->done || l->at != end)
+		return false;
 	l->hidden = hidden;
 	l->at = now;
+	return true;
+}
+
+bool sessions_counted(struct sessions *t, uint64_t key, server_id at, msec end, uint32_t hidden,
+    msec now)
+{
+	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
+	bool counted = false;
+
+	if (i == 0)
+		return false;
+	for (unsigned k = 0; k < SESSION_TAILS && !counted; k++)
+		counted = count_hidden(&t->e[i].tail[k], at, end, hidden, now);
+	if (counted)		/* a copy, if a turn is open */
+		count_hidden(&t->e[i].served, at, end, hidden, now);
+	return counted;
 }
 
 static void uncount(struct session_tail *l, msec end)

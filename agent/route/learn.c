@@ -89,13 +89,15 @@ static bool retried_elsewhere(const struct fact *f)
 	return f->redispatched && f->retries > 0;
 }
 
-static void answered_put(struct route *r, const struct ledger_entry *e, server_id at, bool failed)
+static void answered_put(
+    struct route *r, const struct ledger_entry *e, server_id at, bool failed, msec now)
 {
 	const struct open_request *open = (const struct open_request *)e;
 
 	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
 		.uid = e->uid,
 		.sent = e->since,
+		.closed = now,
 		.at = at,
 		.from = e->from,
 		.part = open->part,
@@ -264,7 +266,9 @@ static void learn_answered(
 		if (a->from == SERVER_NONE && f->retries <= 0)
 			compare_headers(uid, r->fleet.by_id[a->at], f, now);
 		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, f, out);
-		sessions_counted(r->sessions, a->session, a->at, out->hidden_tokens, now);
+		if (!sessions_counted(
+			r->sessions, a->session, a->at, a->closed, out->hidden_tokens, now))
+			out->hidden_tokens = 0;
 		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
 	}
 	a->uid = 0;
@@ -282,7 +286,7 @@ static void learn_verdict(struct route *r, const struct ledger_entry *e, const s
 		return;
 	judge_server(r, at, v, ours, e->since, now);
 	if (f->kind == FACT_FIRST)
-		answered_put(r, e, at, v >= VERDICT_FAILURE);
+		answered_put(r, e, at, v >= VERDICT_FAILURE, now);
 	else if (retried_elsewhere(f))
 		judge_server(r, e->from, VERDICT_CONNECT, ours, e->since, now);
 }

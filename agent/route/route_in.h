@@ -73,7 +73,7 @@ static inline struct open_request *open_of(struct ledger_entry *e)
  * come. The line says how the answer ended, and where the request was rejected before. */
 struct answered {
 	uint64_t uid;		/* 0: free */
-	msec sent;
+	msec sent, closed;	/* <closed>: as its session knows it */
 	server_id at, from;	/* the server that answered; the one we chose, if another, or SERVER_NONE */
 	uint32_t part;		/* as of its entry */
 	bool ours;		/* this agent decided */

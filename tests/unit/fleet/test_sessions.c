@@ -479,6 +479,34 @@ static void an_end_among_several_is_nobodys_tail(void **state)
 }
 
 /* Two kinds of one place: a session of the first does not teach the second. */
+/* What a turn left can be counted once the next one was sent elsewhere, but not there. */
+static void hidden_tokens_are_of_the_turn_that_left_them(void **state)
+{
+	struct sessions *t = sessions_new(BYTES);
+	struct session_view v;
+	msec end;
+
+	(void)state;
+	serve(t, turn(7, 20000), 3);
+	end = now - 9000;
+	assert_false(sessions_counted(t, 7, 3, end + 1, 500, now));
+	assert_false(sessions_counted(t, 7, 4, end, 500, now));
+	assert_false(sessions_counted(t, 8, 3, end, 500, now));
+	assert_true(sessions_counted(t, 7, 3, end, 500, now));
+	assert_int_equal(look(t, turn(7, 21000)).tail[0].hidden, 500);
+	end = now;
+	serve(t, turn(7, 21000), 4);
+	assert_true(sessions_counted(t, 7, 3, end, 600, now));
+	v = look(t, turn(7, 22000));
+	assert_int_equal(v.tail[0].hidden, 0);
+	assert_int_equal(v.tail[1].hidden, 600);
+	end = now;
+	serve(t, turn(7, 22000), 3);
+	assert_false(sessions_counted(t, 7, 3, end, 700, now));
+	assert_int_equal(look(t, turn(7, 23000)).tail[0].hidden, 0);
+	sessions_free(t);
+}
+
 static void a_kind_learns_from_its_own_sessions(void **state)
 {
 	struct sessions *t = sessions_new(BYTES);
@@ -565,6 +593,7 @@ int main(void)
 		cmocka_unit_test(slices_keep_the_earlier_tails),
 		cmocka_unit_test(a_failed_turn_is_no_tail),
 		cmocka_unit_test(an_end_among_several_is_nobodys_tail),
+		cmocka_unit_test(hidden_tokens_are_of_the_turn_that_left_them),
 		cmocka_unit_test(a_kind_learns_from_its_own_sessions),
 		cmocka_unit_test(the_table_is_bounded_and_tenants_keep_some),
 		cmocka_unit_test(without_a_table_nothing_is_known),

@@ -270,6 +270,42 @@ static void all_count_hidden_tokens_once(void **state)
 	}
 }
 
+/* The answer is whole when it is reported, and its log line comes once the next turn was asked, or
+ * was answered. */
+static void a_late_line_counts_no_hidden_tokens_twice(void **state)
+{
+	char uid[9][8] = { "" };
+
+	(void)state;
+	for (unsigned answered = 0; answered < 2; answered++) {
+		fleet_new(&f, 2);
+		A->q.load = SPAN(S1);
+		for (unsigned turn = 0; turn <= 8; turn++) {
+			struct fact line = served_fact(turn > 0 ? uid[turn - 1] : "none");
+
+			snprintf(uid[turn], sizeof(uid[turn]), "l%u", turn);
+			chat(&A->body, "\"model\":\"m\",", "abc", "");
+			A->q.session = SPAN("one");
+			A->q.visible = (int64_t)A->body.n - 40;
+			A->q.whole = 200000 + 4000 * turn;
+			send_body(A, uid[turn], span_of(A->body.p, A->body.n - 40));
+			pass(&f, 100);
+			if (answered)
+				tell_first(A, uid[turn], "s1", 200, "application/json");
+			pass(&f, 100);
+			route_learn(A->r, &line, f.now);
+			if (!answered)
+				tell_first(A, uid[turn], "s1", 200, "application/json");
+			pass(&f, 1000);
+		}
+		tell_done(A, uid[8], "s1", 200, "--", 20);
+		pass(&f, 100);
+		for (unsigned i = 0; i < 2; i++)
+			assert_in_range(output(&f.a[i].w) / ROOM_OF_TOKEN, 40000, 60000);
+		fleet_end(&f);
+	}
+}
+
 static const struct capacity *capacity_at(struct world *w)
 {
 	return &w->r->fleet.by_id[server(w, "s1").v.id]->capacity;
@@ -341,6 +377,7 @@ int main(void)
 		cmocka_unit_test(a_line_teaches_an_agent_that_did_not_decide),
 		cmocka_unit_test(a_rough_guess_is_told),
 		cmocka_unit_test(all_count_hidden_tokens_once),
+		cmocka_unit_test(a_late_line_counts_no_hidden_tokens_twice),
 		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
 		cmocka_unit_test(a_session_named_later_has_a_turn),
 	};
