@@ -60,6 +60,7 @@ struct session_turn {
 	uint64_t tenant, kind;	/* hashes; <kind>: of the model, under which is learned */
 	uint64_t tokens;	/* of the prompt, with the unseen part */
 	bool cut;
+	msec ago;		/* since it was sent, if a sibling tells it late */
 	bool rough;		/* <tokens> may be far too few: that it is shorter proves no summary */
 	uint32_t n;		/* marks of the visible part, by depth */
 	const uint32_t *depth;

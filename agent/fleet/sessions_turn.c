@@ -272,6 +272,7 @@ static void set_tail(struct sessions *t, struct session *s, const struct session
 void sessions_sent(struct sessions *t, const struct session_turn *u, server_id to, bool again,
     uint32_t work_us, msec now)
 {
+	msec sent = now - u->ago;
 	uint32_t i;
 	struct session *s;
 
@@ -284,13 +285,13 @@ void sessions_sent(struct sessions *t, const struct session_turn *u, server_id t
 		t->st.turns++;
 		if (s->turns > 0) {
 			learn_trust(t, s, u);
-			learn_gap(t, s, now - s->seen);
+			learn_gap(t, s, sent - s->seen);
 			t->st.stayed += s->tail[0].server == to;
 			t->st.moved += s->tail[0].server != to;
 		}
 		count_turn(t, s);
 		session_used(t, i);
-		s->seen = now;
+		s->seen = s->turns > 1 && s->seen > sent ? s->seen : sent;
 	}
 	s->n_open += s->n_open < UINT8_MAX;
 	s->work_us = work_us;

@@ -147,7 +147,8 @@ static void turn_of(struct route *r, const struct share_placed *p, struct sessio
 	*u = (struct session_turn){
 		.key = p->session.key, .tenant = p->session.tenant, .kind = p->session.kind,
 		.tokens = at_most(p->session.tokens, TOKENS_MOST), .cut = p->session.cut,
-		.rough = p->session.rough, .n = m->n, .depth = m->depth, .mark = m->key,
+		.ago = r->sharing->age_ms, .rough = p->session.rough,
+		.n = m->n, .depth = m->depth, .mark = m->key,
 	};
 }
 
@@ -177,7 +178,6 @@ static void take_hidden_back(
 static void note_session(struct route *r, struct open_request *o, const struct server *s,
     const struct share_placed *p, double work_s, struct session_view *v, msec now)
 {
-	msec age = r->sharing->age_ms;
 	const struct session_tail *l;
 	struct session_turn u;
 	bool again;
@@ -189,7 +189,7 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 	sessions_look(r->sessions, &u, v);
 	if ((l = counted_tail(v, s->id)) != NULL)
 		o->lesson.hidden += at_most(l->hidden, UINT32_MAX - o->lesson.hidden);
-	again = p->session.again || (v->known && age > OLD_MS && v->seen > now - age - OLD_MS);
+	again = p->session.again || (v->known && u.ago > OLD_MS && v->seen > now - u.ago - OLD_MS);
 	sessions_sent(
 	    r->sessions, &u, s->id, again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
 }

@@ -13,7 +13,7 @@
 
 struct parcel {
 	struct parcel *next;		/* due at the same time or later */
-	msec due;
+	msec put, due;
 	unsigned from, to;
 	struct share_entry e;
 	void *memory[8];		/* that <e> points to */
@@ -35,6 +35,7 @@ struct fleet_world {
 	struct parcel *first;
 	msec delay_least, delay_most;
 	unsigned loss, twice;		/* per thousand */
+	bool aged;			/* entries tell how late they come */
 	uint64_t n_put, n_lost, n_twice, n_pages;
 };
 
@@ -151,6 +152,7 @@ static inline void parcel_add(
 	p->from = from;
 	p->to = to;
 	p->e = *e;
+	p->put = f->now;
 	p->due = f->now + f->delay_least + (spread > 0 ? rng_below(&f->rng, (uint32_t)spread + 1) : 0);
 	pack(p);
 	while (*at != NULL && (*at)->due <= p->due)
@@ -196,6 +198,7 @@ static inline void deliver(struct fleet_world *f)
 	while ((p = f->first) != NULL && p->due <= f->now) {
 		f->first = p->next;
 		f->a[p->to].w.now = f->now;
+		p->e.age_ms = f->aged ? f->now - p->put : 0;
 		route_share_apply(f->a[p->to].w.r, agent_id(p->from), &p->e, f->now);
 		parcel_free(p);
 	}

@@ -368,6 +368,34 @@ static void a_session_named_later_has_a_turn(void **state)
 	fleet_end(&f);
 }
 
+/* An agent that was away reads all at once, with what it says about its age. */
+static void turns_that_come_late_are_turns(void **state)
+{
+	struct session_saved a, b;
+	uint32_t from = 0;
+
+	(void)state;
+	fleet_new(&f, 2);
+	f.aged = true;
+	f.delay_least = f.delay_most = 60000;
+	A->q.load = SPAN(S1);
+	for (unsigned turn = 0; turn < 5; turn++) {
+		cut_turn(A, "one", 200000 + 4000 * turn);
+		pass(&f, 4000);
+	}
+	assert_int_equal(stats(B).sessions.turns, 0);
+	pass(&f, 80000);
+	assert_int_equal(stats(A).sessions.turns, 5);
+	assert_int_equal(stats(B).sessions.turns, 5);
+	assert_int_equal(sessions_read(A->r->sessions, &from, &a, 1), 1);
+	from = 0;
+	assert_int_equal(sessions_read(B->r->sessions, &from, &b, 1), 1);
+	assert_int_equal(b.turns, a.turns);
+	assert_int_equal(b.gap_ms, a.gap_ms);
+	assert_int_equal(b.seen, a.seen);
+	fleet_end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +406,7 @@ int main(void)
 		cmocka_unit_test(a_rough_guess_is_told),
 		cmocka_unit_test(all_count_hidden_tokens_once),
 		cmocka_unit_test(a_late_line_counts_no_hidden_tokens_twice),
+		cmocka_unit_test(turns_that_come_late_are_turns),
 		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
 		cmocka_unit_test(a_session_named_later_has_a_turn),
 	};
