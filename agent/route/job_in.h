@@ -53,6 +53,7 @@ struct job {
 	/* what an earlier slice has entered */
 	server_id previous;		/* its answer, or SERVER_NONE */
 	uint64_t previous_turn;		/* session that it was a turn of; 0: none */
+	uint32_t previous_taken_up;	/* open_request.taken_up */
 	uint64_t counted, counted_hit, counted_best;	/* tokens in counters */
 	/* who could get it */
 	struct pool *pool_seen;		/* NULL: too many pools. Its content under the route's lock only */
@@ -88,7 +89,7 @@ struct job {
 		bool entered;		/* the request is in the ledger; then also: */
 		double nominal_s, unseen_s;
 		uint64_t tokens, work_tokens;
-		uint32_t branched;
+		uint32_t branched, taken_up;
 		struct lesson lesson;
 		const uint64_t *chain;	/* of its pages, as marks_of() writes it; NULL: no memory */
 		const char *server;	/* NULL: the chosen one */

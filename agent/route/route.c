@@ -6,6 +6,7 @@
  * microseconds are serial. A fact may close the request between choice and commit; then its claim
  * is settled at once (attach_claim). */
 #include "agent/base/mem.h"
+#include "agent/base/num.h"
 #include "agent/route/job_in.h"
 
 static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)
@@ -63,6 +64,7 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 	if (open_of(e)->owner == NULL) {
 		j->previous = e->server->id;
 		j->previous_turn = open_of(e)->session;
+		j->previous_taken_up = open_of(e)->taken_up;
 		j->counted = open_of(e)->tokens;
 		j->counted_hit = open_of(e)->hit_tokens;
 		j->counted_best = open_of(e)->best_hit_tokens;
@@ -120,6 +122,16 @@ static uint32_t hidden_tokens(const struct job *j, uint64_t cached, uint32_t dep
 	return hidden < UINT32_MAX ? (uint32_t)hidden : UINT32_MAX;
 }
 
+/* Return the hidden tokens of turns before that <s> had, and that count with the request now. If it
+ * is decided anew, those of the first decision are in no tail any more. */
+static uint32_t taken_up(const struct job *j, const struct server *s)
+{
+	uint64_t before = j->previous == s->id && j->previous_turn == j->turn.key ?
+	    j->previous_taken_up : 0;
+
+	return (uint32_t)at_most(before + j->taken_up.hidden, UINT32_MAX);
+}
+
 static void ledger_enter(struct route *r, struct job *j, struct server *s,
     const struct candidate *c, uint64_t turn_before)
 {
@@ -157,6 +169,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	}
 	if (j->turn.key != 0) {
 		o->session = j->turn.key;
+		o->taken_up = taken_up(j, s);
 		sessions_sent(r->sessions, &j->turn, s->id, j->previous_turn == j->turn.key,
 		    work.s < 1000 ? (uint32_t)(work.s * 1e6) : 1000000000, j->rq.now);
 	}
@@ -189,6 +202,7 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	j->sent.unseen_s = nominal_s - seen_s;
 	j->sent.tokens = tokens;
 	j->sent.work_tokens = work.tokens;
+	j->sent.taken_up = o->taken_up;
 	j->sent.lesson = o->lesson;
 }
 

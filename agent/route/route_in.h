@@ -55,6 +55,7 @@ struct open_request {
 	uint64_t session;	/* key of struct session_turn; 0: none */
 	uint32_t answer;	/* tokens; 0: unknown so far */
 	uint32_t hidden;	/* tokens of session_tail.hidden */
+	uint32_t taken_up;	/* of these, tokens that turns before had left there */
 	uint32_t run;		/* of capacity_opened(); 0: none */
 };
 

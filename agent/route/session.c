@@ -104,6 +104,8 @@ void job_session_look(const struct route *r, struct job *j)
 	if (j->turn.key == 0)
 		return;
 	sessions_look(r->sessions, &j->turn, &j->view);
+	if (j->previous_turn == j->turn.key && j->view.turns <= 1)	/* all that is known is itself */
+		j->view = (struct session_view){ .state = SESSION_NEW };
 	if (!j->view.known || j->view.tail[0].server >= SERVERS_MAX ||
 	    (s = r->fleet.by_id[j->view.tail[0].server]) == NULL)
 		return;

@@ -44,6 +44,8 @@ static uint64_t placed_as(const struct route *r, const struct share_placed *p)
 
 	h = hash_mix(&r->key, h, p->anchor.hash);
 	h = hash_mix(&r->key, h, (uint64_t)p->anchor.depth << 32 | p->n);
+	h = hash_mix(&r->key, h, p->session.key);
+	h = hash_mix(&r->key, h, p->session.hidden);
 	return hash_mix(&r->key, h, p->prompt_tokens);
 }
 
@@ -55,9 +57,16 @@ static void undo_turn(const struct ledger_entry *e)
 		e->server->last_pick = o->turn_before;
 }
 
-/* Tell if <p> is news. Closes the entry that it replaces. */
+/* What the entry that a PLACED replaces had taken up: open_request.taken_up. */
+struct replaced {
+	uint64_t session;
+	server_id at;
+	uint32_t taken_up;
+};
+
+/* Tell if <p> is news. Closes the entry that it replaces, and sets <was> then. */
 static bool is_new(struct route *r, const struct sibling *by, const struct share_placed *p,
-    struct settling *st, msec now)
+    struct replaced *was, struct settling *st, msec now)
 {
 	struct ledger_entry *e = ledger_find(&r->ledger, p->uid);
 
@@ -68,6 +77,7 @@ static bool is_new(struct route *r, const struct sibling *by, const struct share
 	if (open_of(e)->owner != by || open_of(e)->placed_as == placed_as(r, p))
 		return false;
 	undo_turn(e);
+	*was = (struct replaced){ open_of(e)->session, e->server->id, open_of(e)->taken_up };
 	settling_add(st, entry_close(r, e, false, now), false);
 	return true;
 }
@@ -175,9 +185,11 @@ static void take_hidden_back(
 
 /* Note the turn of its session, as ledger_enter() does for one of this agent. An old entry may be
  * of a turn that is known from a snapshot. */
-static void note_session(struct route *r, struct open_request *o, const struct server *s,
-    const struct share_placed *p, double work_s, struct session_view *v, msec now)
+static void note_session(struct route *r, struct open_request *o, const struct share_placed *p,
+    const struct replaced *was, struct session_view *v, msec now)
 {
+	const struct server *s = o->e.server;
+	double work_s = o->e.work.s;
 	const struct session_tail *l;
 	struct session_turn u;
 	bool again;
@@ -187,8 +199,11 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 	turn_of(r, p, &u);
 	o->session = u.key;
 	sessions_look(r->sessions, &u, v);
+	if (was->session == u.key && was->at == s->id)
+		o->taken_up = was->taken_up;
 	if ((l = counted_tail(v, s->id)) != NULL)
-		o->lesson.hidden += at_most(l->hidden, UINT32_MAX - o->lesson.hidden);
+		o->taken_up += at_most(l->hidden, UINT32_MAX - o->taken_up);
+	o->lesson.hidden += at_most(o->taken_up, UINT32_MAX - o->lesson.hidden);
 	again = p->session.again || (v->known && u.ago > OLD_MS && v->seen > now - u.ago - OLD_MS);
 	sessions_sent(
 	    r->sessions, &u, s->id, again, (uint32_t)(work_s < 1000 ? work_s * 1e6 : 1e9), now);
@@ -196,7 +211,7 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 
 /* Open an entry at <s>. Returns NULL if there is no memory. */
 static struct ledger_entry *open_entry(struct route *r, struct sibling *by, struct server *s,
-    const struct share_placed *p, struct session_view *v, msec now)
+    const struct share_placed *p, msec now)
 {
 	struct slot *sl = server_slot(s, PROCESS_OF_SIBLINGS, now);
 	struct work work = work_of(p, s, now);
@@ -215,7 +230,6 @@ static struct ledger_entry *open_entry(struct route *r, struct sibling *by, stru
 	o->turn_before = s->last_pick;
 	o->turn = s->last_pick = ++s->pool->picks;
 	note_lesson(&o->lesson, p);
-	note_session(r, o, s, p, work.s, v, now);
 	sibling_opened(r->sharing, by, o);
 	return e;
 }
@@ -228,10 +242,11 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 {
 	struct sharing *sh = r->sharing;
 	struct sibling *by = sibling_met(sh, from);
+	struct replaced was = { .at = SERVER_NONE };
 	struct ledger_entry *e;
 	struct server *s;
 
-	if (by != NULL && !is_new(r, by, p, st, now)) {
+	if (by != NULL && !is_new(r, by, p, &was, st, now)) {
 		count_add_any(&sh->n.repeated, 1);
 		return SERVER_NONE;
 	}
@@ -241,10 +256,11 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 	}
 	make_room(r, st, now);
 	note_prompt(r, s, p, w, now);
-	if ((e = open_entry(r, by, s, p, v, now)) == NULL) {
+	if ((e = open_entry(r, by, s, p, now)) == NULL) {
 		count_add_any(&sh->n.refused, 1);
 		return SERVER_NONE;
 	}
+	note_session(r, open_of(e), p, &was, v, now);
 	if (w->n > 0)
 		e->pending = pending;
 	return s->id;

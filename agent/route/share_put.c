@@ -60,7 +60,7 @@ static uint32_t hidden_more(const struct job *j)
 {
 	uint32_t hidden = j->sent.lesson.hidden;
 
-	return hidden > j->taken_up.hidden ? hidden - j->taken_up.hidden : 0;
+	return hidden > j->sent.taken_up ? hidden - j->sent.taken_up : 0;
 }
 
 void share_placed(struct route *r, const struct job *j, struct index_place end)

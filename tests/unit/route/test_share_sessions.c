@@ -306,6 +306,48 @@ static void a_late_line_counts_no_hidden_tokens_twice(void **state)
 	}
 }
 
+/* A turn comes in two slices, or HAProxy asks twice for it, and
+ * tells another length: a first turn and later ones. */
+static void hidden_tokens_of_a_turn_decided_anew(void **state)
+{
+	(void)state;
+	for (unsigned slices = 0; slices < 2; slices++) {
+		fleet_new(&f, 2);
+		A->q.load = SPAN(S1);
+		for (unsigned turn = 0; turn < 5; turn++) {
+			struct route_request q;
+			uint64_t a, b;
+			char uid[8];
+			size_t n;
+
+			snprintf(uid, sizeof(uid), "d%u", turn);
+			chat(&A->body, "\"model\":\"m\",", "abcdefgh", "");
+			n = A->body.n - 40;
+			A->q.session = SPAN("one");
+			q = A->q;
+			q.uid = span_str(uid);
+			q.visible = (int64_t)n;
+			for (unsigned k = 0; k < 2; k++) {
+				q.seq = slices ? (int64_t)k : -1;
+				q.whole = 200000 + 4000 * turn - (slices || k ? 0 : 8000);
+				q.body = span_of(A->body.p, n);
+				if (slices)
+					q.body = k == 0 ? span_of(A->body.p, n / 4 * 3) :
+					    span_of(A->body.p + n / 4 * 3, n - n / 4 * 3);
+				route_decide(A->r, A->s, &q, A->now, &A->a);
+				assert_int_equal(A->a.more, slices && k == 0);
+				pass(&f, 100);
+			}
+			over(A, uid);
+			a = output(A) / ROOM_OF_TOKEN;
+			b = output(B) / ROOM_OF_TOKEN;
+			assert_in_range(a, 40000, 60000);
+			assert_int_equal(b, a);
+		}
+		fleet_end(&f);
+	}
+}
+
 static const struct capacity *capacity_at(struct world *w)
 {
 	return &w->r->fleet.by_id[server(w, "s1").v.id]->capacity;
@@ -360,7 +402,7 @@ static void a_session_named_later_has_a_turn(void **state)
 	ask(A, "later", "abc");
 	pass(&f, 100);
 	A->q.session = SPAN("one");
-	ask(A, "later", "abcd");
+	ask(A, "later", "abc");
 	pass(&f, 100);
 	over(A, "later");
 	assert_int_equal(stats(A).sessions.turns, 2);
@@ -407,6 +449,7 @@ int main(void)
 		cmocka_unit_test(all_count_hidden_tokens_once),
 		cmocka_unit_test(a_late_line_counts_no_hidden_tokens_twice),
 		cmocka_unit_test(turns_that_come_late_are_turns),
+		cmocka_unit_test(hidden_tokens_of_a_turn_decided_anew),
 		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
 		cmocka_unit_test(a_session_named_later_has_a_turn),
 	};
