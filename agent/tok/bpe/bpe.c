@@ -37,7 +37,10 @@ void bpe_scratch_wipe(struct bpe_scratch *c)
 	merger_fini(&c->m);
 	merger_fini(&c->spare);
 	vec_free(&c->walk.dead);
+	mem_wipe(&c->walk, sizeof(c->walk));
 	c->atoms = (struct atoms){ .n = 0 };
+	c->phase = LONG_IDLE;
+	c->out_at = 0;
 	piece_cache_wipe(c->cache);
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "agent/tok/bpe/bpe_in.h"
 #include "tests/unit/tok/bpe_truth.h"
 #include "tests/unit/wiped.h"
 
@@ -15,6 +16,30 @@ static void write_text(struct rng *r)
 {
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = "abc"[rng_below(r, 3)];
+}
+
+static void all_zeros(const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(b[i], 0);
+}
+
+/* A long piece that is given up leaves nothing in the scratch itself, which goes on with others. */
+static void stop_within(const struct bpe *b, struct bpe_scratch *c, struct ids *out)
+{
+	uint32_t end[] = { 50 };
+
+	for (size_t budget = 1; budget < 200; budget++) {
+		assert_int_equal(bpe_long_start(b, c, text, sizeof(text)), 0);
+		assert_int_equal(bpe_long_step(b, c, budget, out), 1);
+		bpe_scratch_wipe(c);
+		all_zeros(&c->walk, sizeof(c->walk));
+		all_zeros(&c->atoms, sizeof(c->atoms));
+		assert_true(c->phase == LONG_IDLE && c->out_at == 0);
+	}
+	assert_int_equal(bpe_encode(b, c, text, end, 1, out), 0);
 }
 
 /* Encode pieces of growing length, whole and in steps, so that every array grows several times. */
@@ -36,6 +61,7 @@ static void encode(const struct bpe_spec *spec)
 	}
 	assert_true(out.n > 100000);
 	assert_true(wiped.freed > 20);
+	stop_within(b, c, &out);
 	ids_free(&out);
 	bpe_scratch_free(c);
 	assert_int_equal(wiped.dirty, 0);
