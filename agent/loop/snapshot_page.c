@@ -14,6 +14,7 @@ struct snapshot_page {
 	struct route *sessions;		/* whose sessions it has; NULL: it has the index */
 	struct snapshot_writer *w;
 	struct buf *out;
+	msec now;			/* when it was asked for, by the clock of the router */
 	bool whole;
 };
 
@@ -51,6 +52,7 @@ int snapshot_page_begin(struct snapshot_page **page, const struct sibling_reader
 	if ((p = mem_alloc(sizeof(*p))) == NULL)
 		return 503;
 	p->out = out;
+	p->now = now;
 	p->sessions = sessions ? r : NULL;
 	if (!sessions && (p->w = route_snapshot(r, now, clock_wall_ms(), put_bytes, p)) == NULL) {
 		mem_free(p);
@@ -67,7 +69,7 @@ int snapshot_page_step(struct snapshot_page *p)
 	buf_start(p->out, 0);
 	if (p->sessions != NULL && !p->whole) {
 		p->whole = true;
-		if (route_save_sessions(p->sessions, clock_msec(), clock_wall_ms(), put_bytes, p) != 0)
+		if (route_save_sessions(p->sessions, p->now, clock_wall_ms(), put_bytes, p) != 0)
 			return -1;
 	}
 	while (!p->whole && p->out->n < STEP_BYTES) {
