@@ -74,11 +74,13 @@ static enum fact_cause cause_of_status(int32_t status)
 	return status >= 500 ? CAUSE_OF_SERVER_ERROR : status >= 400 ? CAUSE_OF_CLIENT_ERROR : CAUSE_OF_OK;
 }
 
-/* A small first letter is a timeout. */
+/* A small first letter is a timeout. Without letters these ends have no known cause. */
 enum fact_cause fact_cause(const struct fact *f)
 {
 	bool late = f->ts[0] == 'c' || f->ts[0] == 's';
 
+	if (f->ts[0] == '\0' && (f->end == END_CONNECT || f->end == END_CLIENT || f->end == END_SERVER))
+		return CAUSE_OF_UNKNOWN;
 	switch (f->end) {
 	case END_CONNECT:
 		return late ? CAUSE_OF_CONNECT_TIMEOUT : CAUSE_OF_REFUSED;

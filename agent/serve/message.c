@@ -39,7 +39,7 @@ static const struct arg fact_args[] = {
 	{ NAME("ct"), A_SPAN, offsetof(struct fact, type) },
 	{ NAME("head"), A_HEAD, offsetof(struct fact, response) },
 	{ NAME("st"), A_INT32, offsetof(struct fact, status) },
-	{ NAME("ts"), A_END, offsetof(struct fact, end) },
+	{ NAME("ts"), A_END, 0 },
 	{ NAME("tw"), A_INT64, offsetof(struct fact, queue_ms) },
 	{ NAME("tc"), A_INT64, offsetof(struct fact, connect_ms) },
 	{ NAME("tr"), A_INT64, offsetof(struct fact, response_ms) },
@@ -134,7 +134,7 @@ static void read_arg(void *to, const struct arg *a, const struct spop_data *d)
 		break;
 	case A_END:
 		if (spop_data_str(d, &s))
-			*(enum fact_end *)at = fact_end_of(span_of(s.p, s.n));
+			fact_take_end(to, span_of(s.p, s.n));
 		break;
 	case A_INT64:
 		if (read_number(d, &v))

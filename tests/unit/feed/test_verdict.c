@@ -87,9 +87,30 @@ static void causes(void **state)
 	}
 }
 
+/* An end whose letters are not known may be a timeout, or any other. */
+static void causes_without_letters(void **state)
+{
+	static const struct { enum fact_end end; const char *word; } ends[] = {
+		{ END_CONNECT, "" }, { END_CLIENT, "" }, { END_SERVER, "" },
+		{ END_QUEUE, "queue_timeout" }, { END_PROXY, "haproxy" }, { END_OK, "ok" },
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct fact f;
+
+		fact_init(&f, FACT_DONE);
+		f.status = 200;
+		f.end = ends[i].end;
+		assert_string_equal(fact_cause_word(fact_cause(&f)), ends[i].word);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(causes) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(verdicts), cmocka_unit_test(causes),
+		cmocka_unit_test(causes_without_letters),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

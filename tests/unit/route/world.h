@@ -185,7 +185,7 @@ static inline void tell_done(struct world *w, const char *uid, const char *srv, 
 	f.uid = span_str(uid);
 	f.server = span_str(srv);
 	f.status = st;
-	f.end = fact_end_of(span_str(ts));
+	fact_take_end(&f, span_str(ts));
 	f.response_ms = tr;
 	route_learn(w->r, &f, w->now);
 }

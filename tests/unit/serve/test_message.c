@@ -211,6 +211,7 @@ static void all_arguments(void **state)
 	assert_span(f.wanted, "s2");
 	assert_span(f.type, "text/plain");
 	assert_true(f.kind == FACT_DONE && f.status == 200 && f.end == END_CLIENT);
+	assert_memory_equal(f.ts, "CD", 2);
 	assert_true(f.queue_ms == 'w' && f.connect_ms == 'c' && f.response_ms == 'r');
 	assert_true(f.total_ms == 'a' && f.bytes_out == 'u' && f.bytes_in == 'n');
 	peer_end(&p);
