@@ -25,12 +25,15 @@ struct fetch {
 	uint64_t most;
 	msec began, heard;
 	bool refused;			/* it came, and cannot be used */
+	bool busy;			/* the sibling serves another one just now */
 	char why[128];
 };
 
 #define REMEDY_REACH	"the sibling needs share.serve_snapshot, the same key file, and this " \
 			"address in metrics.listen"
 #define REMEDY_REFUSED	"give both agents the same version and configuration"
+#define REMEDY_AGAIN	"it is asked again each share.snapshot_from_every; if the next fails, too, see " \
+			"how that machine and the network are loaded"
 
 uint64_t sibling_proof(const struct hash_key *key)
 {
@@ -86,8 +89,10 @@ static bool make_room(struct fetch *f)
 
 	if (f->n < f->cap)
 		return true;
-	if (f->cap > f->most)
+	if (f->cap > f->most) {
+		f->refused = true;
 		return fetch_fail(f, "it is larger than this agent could write");
+	}
 	if (cap > f->most)
 		cap = f->most + 1;
 	if ((more = mem_resize(f->bytes, cap, 1)) == NULL)
@@ -122,13 +127,14 @@ static bool read_all(struct fetch *f)
 /* Set <body> to what an answer of status 200 has. */
 static bool find_body(struct fetch *f, struct route_saved *body)
 {
-	static const char ok[] = "HTTP/1.1 200 ";
+	static const char ok[] = "HTTP/1.1 200 ", busy[] = "HTTP/1.1 503 ";
 	size_t looked = f->n < HEAD_MAX ? f->n : HEAD_MAX;
 	uint8_t *end = looked > 0 ? memmem(f->bytes, looked, "\r\n\r\n", 4) : NULL;
 
 	if (end == NULL || f->n < sizeof(ok) - 1)
 		return fetch_fail(f, "what listens there does not speak HTTP, or closed the connection");
 	if (memcmp(f->bytes, ok, sizeof(ok) - 1) != 0) {
+		f->busy = memcmp(f->bytes, busy, sizeof(busy) - 1) == 0;
 		snprintf(f->why, sizeof(f->why), "it answered %.40s", (const char *)f->bytes);
 		f->why[strcspn(f->why, "\r\n")] = '\0';
 		return false;
@@ -165,7 +171,7 @@ static bool fetch_index(struct fetch *f, const struct addr *to, struct snapshot_
 	return f->refused ? fetch_fail(f, e.text) : true;
 }
 
-/* An older sibling answers 404. */
+/* An older sibling answers 404; one without sessions, nothing. */
 static bool fetch_sessions(struct fetch *f, const struct addr *to)
 {
 	static const char none[] = "HTTP/1.1 404 ";
@@ -178,7 +184,8 @@ static bool fetch_sessions(struct fetch *f, const struct addr *to)
 		return true;
 	if (!find_body(f, &body))
 		return false;
-	route_restore_sessions(f->s->agent->route, &body, &e);
+	if (route_restore_sessions(f->s->agent->route, &body, &e) == 0 && body.n > 0)
+		return fetch_fail(f, "they are cut short");
 	f->refused = e.text[0] != '\0';
 	return f->refused ? fetch_fail(f, e.text) : true;
 }
@@ -216,19 +223,20 @@ static void log_loaded(struct sibling_reader *s, const char *from, const struct 
 	log_end(&ln);
 }
 
+/* The index came from the same address. */
 static void log_without(struct fetch *f, const char *from)
 {
 	struct sibling_reader *s = f->s;
 	struct log_line ln;
 
-	if (__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE) || s->told_sessions ||
+	if (__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE) || f->busy || s->told_sessions ||
 	    !log_begin(&ln, &s->agent->log, LOG_WARN, LOG_SHARE, "no sessions from a sibling"))
 		return;
 	s->told_sessions = true;
 	log_text(&ln, "address", from);
 	log_text(&ln, "error", f->why);
 	log_text(&ln, "effect", "this agent does not know the sessions, if it has to take over");
-	log_text(&ln, "remedy", REMEDY_REFUSED);
+	log_text(&ln, "remedy", f->refused ? REMEDY_REFUSED : REMEDY_AGAIN);
 	log_end(&ln);
 }
 
@@ -251,7 +259,9 @@ static bool fetch_from(struct sibling_reader *s, unsigned i)
 	if (!good || s->sessions_most == 0)
 		return good;
 	fetch_begin(&f, s, s->sessions_most);
-	if (!fetch_sessions(&f, &s->addr[i]))
+	if (fetch_sessions(&f, &s->addr[i]))
+		s->told_sessions = false;
+	else
 		log_without(&f, s->text[i]);
 	fetch_end(&f);
 	return true;

@@ -4,6 +4,7 @@
 Each agent has a HAProxy of its own; all use the same engines. Faults of the store are made under
 load: no request may fail, and afterwards all agents hold the same again. Last line: N passed, N
 failed."""
+import http.client
 import http.server
 import os
 import random
@@ -1364,6 +1365,74 @@ def backup_knows_the_sessions():
         assert active.get("/snapshot/sessions", active.metrics_port)[0] == 403
         assert backup.get("/snapshot/sessions?proof=1", backup.metrics_port)[0] == 404
         assert "no sessions from a sibling" not in backup.log()
+
+
+class BadPath(http.server.BaseHTTPRequestHandler):
+    """Between a sibling and its reader: the sessions arrive as <server.way> says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.close_connection = True
+        way = self.server.way if self.path.startswith("/snapshot/sessions") else "whole"
+        self.server.seen[way] = self.server.seen.get(way, 0) + 1
+        if way == "reset":
+            return
+        link = http.client.HTTPConnection("127.0.0.1", self.server.sibling, timeout=SECONDS)
+        link.request("GET", self.path)
+        got = link.getresponse()
+        body = got.read()
+        link.close()
+        self.send_response(503 if way == "busy" else got.status)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body[:20] if way == "cut short" else body)
+
+    def log_message(self, *_):
+        pass
+
+
+@case
+def sessions_of_a_sibling_that_do_not_arrive():
+    """One warning until they arrive again, with the error and a remedy for it; none if the sibling
+    is busy with another reader."""
+    scene = Scene(None, 2, alone=False, servers=["none"])
+    active, backup = scene.members
+    for m in scene.members:
+        m.__class__ = Pair
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), BadPath)
+    server.sibling, server.way, server.seen = active.metrics_port, "busy", {}
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    active.more = "serve_snapshot: true"
+    backup.more = "snapshot_from: [\"127.0.0.1:%d\"], snapshot_from_every: 1 s" % (
+        server.server_port)
+
+    def warnings():
+        return [s for s in backup.log().splitlines() if "no sessions from a sibling" in s]
+
+    def answered(way):
+        """The third answer of that kind has been taken, if the fourth is asked for."""
+        server.way = way
+        n = server.seen.get(way, 0)
+        wait_for(way, SECONDS, lambda: server.seen.get(way, 0) >= n + 4)
+
+    try:
+        with scene:
+            talk(active)
+            answered("busy")
+            assert not warnings(), warnings()
+            for n, (way, error) in enumerate((("cut short", "they are cut short"),
+                                              ("reset", "closed the connection"))):
+                answered(way)
+                assert len(warnings()) == n + 1 and error in warnings()[n], warnings()
+                assert "it is asked again" in warnings()[n], warnings()
+                assert n > 0 or known_sessions(backup) == 0
+                server.way = "whole"
+                wait_for("sessions", SECONDS, lambda: known_sessions(backup) == SESSIONS)
+                answered("whole")
+            assert len(warnings()) == 2, warnings()
+    finally:
+        server.shutdown()
 
 
 def restarted(b, sig=signal.SIGTERM, meanwhile=lambda: None):
