@@ -26,8 +26,9 @@ uint32_t share_parts(const struct share_opts *o);
 uint64_t share_fds(const struct loop_opts *o);
 uint64_t share_budget(const struct loop_opts *o);
 
-/* Return the most memory for a moment, while a snapshot of the store or of a sibling is loaded. */
-uint64_t share_load_budget(const struct loop_opts *o, const struct route_opts *ro);
+/* Returns the most memory for a moment: while a snapshot of the store or a sibling is loaded, and
+ * while sessions are written to the file, to the store and for a sibling. */
+uint64_t share_snapshot_budget(const struct loop_opts *o, const struct route_opts *ro);
 
 /* Returns false if hiredis has no TLS. */
 bool share_tls_available(void);

@@ -47,12 +47,22 @@ uint64_t share_budget(const struct loop_opts *o)
 	return 2 * o->share.max_bytes + 2 * readers * each + BULK_BYTES + STATE_BYTES;
 }
 
-uint64_t share_load_budget(const struct loop_opts *o, const struct route_opts *ro)
+static uint64_t sessions_bytes(const struct route_opts *ro)
+{
+	return ro->sessions_max_bytes > 0 ? route_sessions_bytes_most(ro) : 0;
+}
+
+/* Sessions are collected for the file, too; for the store and for siblings they are then copied. */
+static unsigned sessions_copies(const struct loop_opts *o)
+{
+	return (o->snapshot_file[0] != '\0' ? 1 : 0) + (share_wanted(o) ? 2 : 0) +
+	       (o->share.serve_snapshot ? 2 : 0);
+}
+
+uint64_t share_snapshot_budget(const struct loop_opts *o, const struct route_opts *ro)
 {
 	bool loads = share_wanted(o) || o->share.snapshot_from[0][0] != '\0';
+	uint64_t bytes = loads ? snapshot_load_bytes(ro->index.max_bytes) + sessions_bytes(ro) : 0;
 
-	if (!loads)
-		return 0;
-	return snapshot_load_bytes(ro->index.max_bytes) +
-	    (ro->sessions_max_bytes > 0 ? route_sessions_bytes_most(ro) : 0);
+	return bytes + sessions_copies(o) * sessions_bytes(ro);
 }

@@ -32,8 +32,8 @@ struct fetch {
 #define REMEDY_REACH	"the sibling needs share.serve_snapshot, the same key file, and this " \
 			"address in metrics.listen"
 #define REMEDY_REFUSED	"give both agents the same version and configuration"
-#define REMEDY_AGAIN	"it is asked again each share.snapshot_from_every; if the next fails, too, see " \
-			"how that machine and the network are loaded"
+#define REMEDY_AGAIN	"it is asked again each share.snapshot_from_every; if the next fails, " \
+			"too, see how that machine and the network are loaded"
 
 uint64_t sibling_proof(const struct hash_key *key)
 {

@@ -121,8 +121,8 @@ static void all_of_a_decision(void **state)
 	assert_has(s, "{\"decision\":1,");
 	assert_has(s, "\"uid\":\"one\"");
 	assert_has(s,
-	    "\"after\":{\"state\":\"done\",\"server\":\"s1\",\"status\":200,\"end\":\"ok\",\"ts\":\"--\",\"first_ms\":0,"
-	    "\"done_ms\":0}}");
+	    "\"after\":{\"state\":\"done\",\"server\":\"s1\",\"status\":200,\"end\":\"ok\",\"ts\":\"--\","
+	    "\"first_ms\":0,\"done_ms\":0}}");
 	assert_has(s, "\"session\":\"new\"");
 	assert_null(strstr(s, "acme"));
 	assert_null(strstr(s, "talk-7"));
