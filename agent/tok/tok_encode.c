@@ -57,6 +57,7 @@ void tok_scratch_wipe(struct tok_scratch *c)
 	forget_text(c);
 	split_scratch_wipe(c->split);
 	bpe_scratch_wipe(c->bpe);
+	lexicon_scratch_wipe(c->lexicon);
 }
 
 void tok_scratch_free(struct tok_scratch *c)

@@ -837,7 +837,7 @@ def snapshots_of_another_format():
         for description, text in (
                 ("2 abcd 1 256 0 1 0-0 and more",
                  "the snapshot in the store has an unknown format"),
-                ("1 abcd 1 256 0 1 0-0", "its format is 99, this version reads format 2")):
+                ("1 abcd 1 256 0 1 0-0", "its format is 99, this version reads 2 and 1")):
             b.end("agent")
             s.command("HSET", about + ":000000000000abcd", "0", other_version(a, "chunk", 0xabcd))
             s.command("SET", about, description)
@@ -1302,7 +1302,7 @@ def snapshots_of_another_format_without_a_store():
             assert os.path.exists(m.file + ".refused")
             wait_for("three of them", SECONDS, lambda: m.metrics()[
                 'kvroute_sibling_snapshots_total{result="failed"}'] >= 3)
-            said_once(m, "no snapshot from a sibling", "this version reads format 2",
+            said_once(m, "no snapshot from a sibling", "this version reads 2 and 1",
                       "its format is 99", "give both agents the same version")
             first = ask(m, 1, 1)
             again = ask(m, 1, 2)

@@ -137,12 +137,18 @@ size_t lexicon_scratch_bytes(const struct lexicon_scratch *c)
 	return sizeof(*c) + c->best.cap * sizeof(*c->best.p);
 }
 
+void lexicon_scratch_wipe(struct lexicon_scratch *c)
+{
+	vec_free(&c->best);
+	mem_wipe(c, sizeof(*c));
+}
+
 void lexicon_scratch_free(struct lexicon_scratch *c)
 {
 	if (c == NULL)
 		return;
-	vec_free(&c->best);
-	mem_free_wiped(c, sizeof(*c));
+	lexicon_scratch_wipe(c);
+	mem_free(c);
 }
 
 int lexicon_long_start(const struct lexicon *x, struct lexicon_scratch *c, const uint8_t *p,

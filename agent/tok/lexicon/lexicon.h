@@ -52,6 +52,7 @@ struct lexicon *lexicon_of_image(struct span image);
 struct lexicon_scratch *lexicon_scratch_new(void);
 /* memory it holds, with 24 bytes for each byte of the longest piece of Unigram */
 size_t lexicon_scratch_bytes(const struct lexicon_scratch *c);
+void lexicon_scratch_wipe(struct lexicon_scratch *c);		/* as new */
 void lexicon_scratch_free(struct lexicon_scratch *c);		/* wipes it; <c> may be NULL */
 
 /* Append the ids of pieces [0 .. n) of <text>, valid UTF-8; piece i ends at end[i]. Charges <w> for
