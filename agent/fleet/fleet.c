@@ -378,16 +378,29 @@ double server_backlog(struct server *s, enum fact_step step, double floor, msec 
 	return s->fluid_s > floor * waits ? s->fluid_s : floor * waits;
 }
 
-void server_work_add(struct server *s, const struct work *w, msec now)
+static void add_work(struct server *s, const struct work *w, msec now)
 {
 	fluid_drain(s, now);
-	if (s->n_unanswered++ == 0)
-		rate_begin(&s->rate, now);
+	s->n_unanswered++;
 	s->unanswered_s += w->s;
 	s->unanswered_tokens += w->tokens;
 	s->unseen_s += w->unseen_s;
 	s->unseen_left_s += w->unseen_s;
 	s->fluid_s += w->s;
+}
+
+void server_work_add(struct server *s, const struct work *w, msec now)
+{
+	if (s->n_unanswered == 0)
+		rate_begin(&s->rate, now);
+	add_work(s, w, now);
+}
+
+void server_work_late(struct server *s, const struct work *w, msec sent, msec now)
+{
+	if (s->n_unanswered == 0)
+		rate_begin_late(&s->rate, sent);
+	add_work(s, w, now);
 }
 
 /* Set an idle server to zero: sums of floats drift, and a small one is lost in a large one. */

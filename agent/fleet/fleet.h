@@ -221,6 +221,8 @@ double server_slowness(const struct server *s, enum fact_step step, msec now);
  * send them: they then count no longer than a prompt of that length would take. */
 double server_backlog(struct server *s, enum fact_step step, double floor, msec now);
 void server_work_add(struct server *s, const struct work *w, msec now);
+/* The same for work that waits there since <sent>, as is known only now. */
+void server_work_late(struct server *s, const struct work *w, msec sent, msec now);
 void server_work_end(struct server *s, const struct work *w, msec now);
 
 /* Smooth into the pressure of a pool, which drives the price of work: the mean wait of the

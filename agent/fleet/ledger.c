@@ -155,7 +155,8 @@ static void end_untimed(struct ledger_entry *e, msec now)
 	server_work_end(e->server, &e->work, now);
 }
 
-void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now)
+/* Returns true if it still waits. */
+static bool entry_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now)
 {
 	bool waits = !e->answered;
 
@@ -163,6 +164,23 @@ void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, mse
 		end_untimed(e, now);
 	entry_detach(e);
 	entry_attach(e, to, sl);
+	return waits;
+}
+
+void ledger_place(struct ledger_entry *e, struct server *to, struct slot *sl, const struct work *w,
+		  msec now)
+{
+	bool waits = entry_move(e, to, sl, now);
+
+	e->work = *w;
+	if (waits)
+		server_work_late(to, w, e->since, now);
+}
+
+void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now)
+{
+	bool waits = entry_move(e, to, sl, now);
+
 	if (waits && e->work.elsewhere)
 		to->n_elsewhere++;
 	else if (waits)

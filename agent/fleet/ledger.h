@@ -78,6 +78,11 @@ void ledger_answered(struct ledger_entry *e, msec now);
  * that ended unseen is older. */
 void ledger_move(struct ledger_entry *e, struct server *to, struct slot *sl, msec now);
 
+/* The same for a request that was sent to <to> at once, as is known only now: its wait began there.
+ * <w>: its work there. */
+void ledger_place(struct ledger_entry *e, struct server *to, struct slot *sl, const struct work *w,
+		  msec now);
+
 /* Record whether the pages were computed. Returns the claim to tell of it, or 0 if there is none
  * left. */
 uint64_t ledger_settle(struct ledger_entry *e, bool confirm);

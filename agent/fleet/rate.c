@@ -31,7 +31,26 @@ void rate_init(struct rate *r, double slowness)
 
 void rate_begin(struct rate *r, msec now)
 {
-	r->since = now;
+	r->busy_to = r->since;
+	r->busy_from = r->since = now;
+}
+
+/* A request that was sent before another may be answered after it:
+ *
+ *      busy_to     busy_from      since      now
+ *      ---|   sent     |============|         |    counted is what has "="; left are both sides
+ *               |-----------------------------|
+ */
+void rate_begin_late(struct rate *r, msec sent)
+{
+	msec from = sent > r->busy_to ? sent : r->busy_to;
+
+	if (sent >= r->since) {
+		rate_begin(r, sent);
+	} else if (from < r->busy_from) {
+		r->since -= r->busy_from - from;
+		r->busy_from = from;
+	}
 }
 
 void rate_void(struct rate *r, msec now)

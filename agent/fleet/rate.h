@@ -27,6 +27,7 @@
 struct rate {
 	double busy_s, work_s;	/* sums; older ones weigh less */
 	msec since;		/* start of the busy time not counted yet; valid while work waits */
+	msec busy_from, busy_to;	/* start of the last busy time; end of the one before it */
 	msec voided;		/* requests sent before this are not timed */
 	double firsts;		/* first tokens in these sums */
 	double log_q;		/* ln(q) */
@@ -39,6 +40,10 @@ void rate_init(struct rate *r, double slowness);
 
 /* Work waits now at an idle server. */
 void rate_begin(struct rate *r, msec now);
+/* The same, but it is known only now that it has waited since <sent>: the server was busy then,
+ * also in the part that earlier such requests have not counted. */
+void rate_begin_late(struct rate *r, msec sent);
+
 /* What one first token has added to the sums. */
 struct rate_added {
 	double busy_s, work_s;

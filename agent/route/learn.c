@@ -293,14 +293,44 @@ static void learn_verdict(struct route *r, const struct ledger_entry *e, const s
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-static bool move_entry(struct ledger_entry *e, struct server *to, struct outcome *out, msec now)
+/* In shadow mode HAProxy sends a request to a server that nothing names until its first fact. Set
+ * <w>: its work at <to>, if that had it from the beginning. Returns false if it did not, or if the
+ * work there is unknown. */
+static bool placed_at_once(
+    struct ledger_entry *e, const struct server *to, const struct fact *f, struct work *w, msec now)
+{
+	const struct pool *p = to->pool;
+	struct shadow_work told;
+
+	if (e->server != p->nowhere || f->redispatched || f->retries > 0 ||
+	    !shadow_work_at(p->route->shadow, e->uid, to->id, &told))
+		return false;
+	*w = (struct work){
+		.nominal_s = policy_prefill_s(&p->opts->policy, told.tokens, told.cached),
+		.tokens = told.tokens > told.cached ? told.tokens - told.cached : 0,
+		.uncertain = told.untimed,
+	};
+	w->s = w->nominal_s * server_slowness(to, p->step, now);
+	w->unseen_s = e->work.unseen_s < w->s ? e->work.unseen_s : w->s;
+	return true;
+}
+
+/* Move the entry to <to>, where it waited from the beginning if <w> is its work there; NULL: it was
+ * moved. */
+static bool move_entry(struct ledger_entry *e, struct server *to, const struct work *w,
+    struct outcome *out, msec now)
 {
 	struct slot *sl = server_slot(to, e->slot->process, now);
 
 	if (sl == NULL)
 		return false;
 	run_ended(e);
-	ledger_move(e, to, sl, now);
+	if (w != NULL) {
+		open_of(e)->expected_s = -1;	/* it was for the chosen server */
+		ledger_place(e, to, sl, w, now);
+	} else {
+		ledger_move(e, to, sl, now);
+	}
 	out->moved_to = to->id;
 	return true;
 }
@@ -421,14 +451,16 @@ static struct server *follow_request(struct route *r, struct ledger_entry *e, co
     struct outcome *out, msec now)
 {
 	struct server *to = went_to(r, e, f, now);
+	struct work work;
+	bool placed = to != NULL && to != e->server && placed_at_once(e, to, f, &work, now);
 
-	if (to != e->server)
+	if (to != e->server && !placed)
 		e->from = e->server->id;
 	if (to != NULL)
 		shadow_went(to->pool->route->shadow, e->uid, to->id);
 	if (to != e->server || !first_token(f))
 		capacity_forget(&e->server->capacity, e->uid);
-	if (to != NULL && to != e->server && !move_entry(e, to, out, now))
+	if (to != NULL && to != e->server && !move_entry(e, to, placed ? &work : NULL, out, now))
 		to = NULL;
 	out->answered_by = of_haproxy(f->server) ? NULL : to;
 	return to;

@@ -345,6 +345,7 @@ static void note_shadow(struct job *j)
 {
 	const struct shadow_choice c = {
 		.learned = speeds_learned(j->pool_seen, j->rq.now),
+		.untimed = job_uncertain(j),
 		.uid = j->rq.uid,
 		.from = j->scratch->candidates,
 		.n = j->n_candidates,

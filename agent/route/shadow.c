@@ -11,7 +11,8 @@ struct shadow_at {
 struct shadow_open {
 	uint64_t uid;		/* 0: free */
 	uint32_t tokens, n;
-	bool learned;
+	bool learned, untimed;
+	bool more;		/* there were others than those in <at> */
 	struct shadow_at chosen, others, at[SHADOW_KEPT];
 };
 
@@ -61,6 +62,7 @@ void shadow_chose(struct shadow **s, const struct shadow_choice *c)
 	*o = (struct shadow_open){
 		.uid = c->uid, .tokens = (uint32_t)(c->tokens < UINT32_MAX ? c->tokens : UINT32_MAX),
 		.chosen = place_of(c, &c->from[c->chosen]), .learned = c->learned,
+		.untimed = c->untimed, .more = c->n > SHADOW_KEPT,
 	};
 	for (size_t i = 0; i < c->n; i++) {
 		struct shadow_at a = place_of(c, &c->from[i]), *to = kept_place(o, &a), out = a;
@@ -80,6 +82,29 @@ void shadow_chose(struct shadow **s, const struct shadow_choice *c)
 	}
 }
 
+/* Return what is known of <to>. */
+static const struct shadow_at *place_at(const struct shadow_open *o, server_id to)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		if (o->at[i].id == to)
+			return &o->at[i];
+	return &o->others;
+}
+
+bool shadow_work_at(const struct shadow *s, uint64_t uid, server_id to, struct shadow_work *w)
+{
+	const struct shadow_open *o = s != NULL ? &s->open[uid % SHADOW_OPEN] : NULL;
+	const struct shadow_at *at;
+
+	if (o == NULL || uid == 0 || o->uid != uid)
+		return false;
+	at = place_at(o, to);
+	if (at == &o->others && !o->more)
+		return false;
+	*w = (struct shadow_work){ .tokens = o->tokens, .cached = at->tokens, .untimed = o->untimed };
+	return true;
+}
+
 void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 {
 	struct shadow_open *o = s != NULL ? &s->open[uid % SHADOW_OPEN] : NULL;
@@ -88,10 +113,7 @@ void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 
 	if (o == NULL || uid == 0 || o->uid != uid)
 		return;
-	went = &o->others;
-	for (uint32_t i = 0; i < o->n; i++)
-		if (o->at[i].id == to)
-			went = &o->at[i];
+	went = place_at(o, to);
 	o->uid = 0;
 	s->sums.requests++;
 	s->sums.same += o->chosen.id == to;

@@ -30,12 +30,23 @@ struct shadow_choice {
 	size_t chosen;		/* in <from> */
 	uint64_t tokens;	/* of the prompt */
 	bool learned;		/* so are the speeds of most servers */
+	bool untimed;		/* most of its work is a guess, so its time teaches no speed */
 	const struct policy_prompt *prompt;
 	const struct policy_opts *opts;
 };
 
 /* Note a decision. Allocates <*s> if it is NULL; if there is no memory, nothing is compared. */
 void shadow_chose(struct shadow **s, const struct shadow_choice *c);
+
+/* The work that a request was for a server, by the estimates of its decision. */
+struct shadow_work {
+	uint64_t tokens, cached;
+	bool untimed;
+};
+
+/* Set <w>: the work of <uid> at <to>. Returns false if it is unknown: the request was replaced, or
+ * <to> was no candidate. <s> may be NULL. To be called before shadow_went(). */
+bool shadow_work_at(const struct shadow *s, uint64_t uid, server_id to, struct shadow_work *w);
 
 /* HAProxy has sent <uid> to <to>. <s> may be NULL. */
 void shadow_went(struct shadow *s, uint64_t uid, server_id to);

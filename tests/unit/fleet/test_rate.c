@@ -98,6 +98,28 @@ static void work_without_a_first_token_teaches_nothing(void **state)
 	assert_true(NEAR(rate_by_first(&r), 1, 0.05));
 }
 
+/* Requests that are known only by their first tokens: each second counts once, in
+ * whatever order they end, and from 16 s to 20 s there was no work. */
+static void busy_time_that_is_known_late(void **state)
+{
+	struct rate r;
+
+	(void)state;
+	rate_init(&r, 1);
+	rate_begin_late(&r, 1000);
+	assert_true(NEAR(rate_answered(&r, 1, 1000, 3000).busy_s, 2, 1e-9));
+	rate_begin_late(&r, 8000);
+	assert_true(NEAR(rate_answered(&r, 1, 8000, 10000).busy_s, 2, 1e-9));
+	rate_begin_late(&r, 6000);		/* sent before, answered after it */
+	assert_true(NEAR(rate_answered(&r, 1, 6000, 11000).busy_s, 3, 1e-9));
+	rate_begin_late(&r, 2000);		/* the server was idle from 3 s on, as far as was known */
+	assert_true(NEAR(rate_answered(&r, 1, 2000, 12000).busy_s, 4, 1e-9));
+	rate_begin_late(&r, 11000);
+	assert_true(NEAR(rate_answered(&r, 1, 11000, 16000).busy_s, 4, 1e-9));
+	rate_begin_late(&r, 20000);
+	assert_true(NEAR(rate_answered(&r, 1, 20000, 21000).busy_s, 1, 1e-9));
+}
+
 /* The apparent first token was an error. */
 static void added_work_can_be_removed(void **state)
 {
@@ -278,6 +300,7 @@ int main(void)
 		cmocka_unit_test(learns_from_first_tokens),
 		cmocka_unit_test(follows_a_server_that_changes),
 		cmocka_unit_test(work_without_a_first_token_teaches_nothing),
+		cmocka_unit_test(busy_time_that_is_known_late),
 		cmocka_unit_test(added_work_can_be_removed),
 		cmocka_unit_test(one_stall_does_not_teach_much),
 		cmocka_unit_test(a_clock_that_lags_is_no_time),
