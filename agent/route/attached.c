@@ -68,12 +68,14 @@ static void note_size(struct problem_pool *pp, enum problem what, bool bad, int6
 		problems_good(pp, what);
 }
 
-static void note_body(struct problem_pool *pp, const struct route_request *q, uint64_t tenant)
+/* Without a prompt, a body that fills the buffer by half is of a client that left while it sent. */
+static void note_body(
+    struct problem_pool *pp, const struct route_request *q, bool prompt, uint64_t tenant)
 {
 	uint64_t buffer = q->frame_size > 0 ? (uint64_t)q->frame_size + 4 : BUFFER_DEFAULT;
 	bool cut = q->visible < q->whole, full = (uint64_t)q->visible * 2 >= buffer;
 
-	if (q->seq >= 0 || q->visible < 0 || q->whole <= 0)
+	if (q->seq >= 0 || q->visible < 0 || q->whole <= 0 || (cut && full && !prompt))
 		return;
 	note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
 	note_size(pp, PROBLEM_BODY_EARLY, cut && !full, q->visible);
@@ -114,7 +116,8 @@ static void note_model(struct route *r, const struct job *j, uint64_t tenant)
 	}
 }
 
-void attached_request(struct route *r, const struct job *j, const struct route_request *q)
+void attached_request(
+    struct route *r, const struct job *j, const struct route_request *q, bool prompt)
 {
 	struct problem_pool *pp = of_pool(r, j->pool_seen);
 	uint64_t tenant = hash_mix_span(&r->key, 22, j->rq.tenant);
@@ -125,7 +128,7 @@ void attached_request(struct route *r, const struct job *j, const struct route_r
 	note_named(pp, j->pool_seen);
 	problems_count(pp, PROBLEM_POOL_UNSET, q->pool.n == 0);
 	problems_count(pp, PROBLEM_UID_MISSING, is_unset(q->uid));
-	note_body(pp, q, tenant);
+	note_body(pp, q, prompt, tenant);
 	note_model(r, j, tenant);
 }
 

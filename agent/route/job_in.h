@@ -285,8 +285,9 @@ void traffic_fact(
  * route's lock is held, and its options are.
  * ------------------------------------------------------- */
 
-/* After its load string was read. */
-void attached_request(struct route *r, const struct job *j, const struct route_request *q);
+/* After its load string was read. <prompt>: its body has one, or nobody looked. */
+void attached_request(
+    struct route *r, const struct job *j, const struct route_request *q, bool prompt);
 
 /* <e>: its entry in the ledger as the decision left it, or NULL. */
 void attached_fact(struct route *r, uint64_t uid, const struct ledger_entry *e,

@@ -685,7 +685,7 @@ static void decide_off(
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
 	job_take_load(r, j, &st);
-	attached_request(r, j, q);
+	attached_request(r, j, q, true);
 	count_request(r, j, a);
 	pthread_mutex_unlock(&r->lock);
 	settle(r, &st, j->rq.now);
@@ -712,12 +712,14 @@ static void decide_request(
 {
 	struct settling st;
 	uint64_t work;
+	bool prompt;
 
 	settling_init(&st);
 	job_enter_pool(j);
 	take_back(r, j);
 	work = request_take_work(&j->rq, q->work);
 	a->why = why_of_found(request_read_prompt(&j->rq));
+	prompt = a->why == WHY_COLD;
 	a->work = request_pay_work(&j->rq, work);
 	a->cut = j->rq.cut && j->rq.prompt->found;
 	a->more = j->rq.more && a->why != WHY_BADBODY;
@@ -732,7 +734,7 @@ static void decide_request(
 	j->rq.more = a->more;
 	pthread_mutex_lock(&r->lock);
 	decide_locked(r, j, a, &st);
-	attached_request(r, j, q);
+	attached_request(r, j, q, prompt);
 	pthread_mutex_unlock(&r->lock);
 	tell_choice(r, j);
 	settle(r, &st, j->rq.now);

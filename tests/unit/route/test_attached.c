@@ -132,6 +132,13 @@ static void small_buffer(struct world *w, unsigned i)
 	w->q.whole = 40000;
 }
 
+/* The client leaves before the first message of the body has come. */
+static void left_while_sending(struct world *w, unsigned i)
+{
+	small_buffer(w, i);
+	w->q.body = i % 2 ? SPAN("{\"model\":\"m\",\"tools\":[{\"name\":\"f") : SPAN("{\"model\":{]");
+}
+
 static void bound_body(struct world *w, unsigned i)
 {
 	w->q.frame_size = 262140;
@@ -328,6 +335,7 @@ static void each_fault_has_its_problem(void **state)
 		{ "", early_body_of_one, NULL },
 		{ "", early_body_of_nobody, NULL },
 		{ "", a_body_in_slices, NULL },
+		{ "", left_while_sending, NULL },
 		{ "", NULL, not_asked_small, true },
 		{ "", NULL, of_haproxy, true },
 		{ "", NULL, full },
