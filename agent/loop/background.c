@@ -61,17 +61,6 @@ static void log_example(
 		log_int(ln, row->number_key, x->number);
 }
 
-/* Each error code of HAProxy has a remedy of its own. */
-static const char *remedy_of(const struct problem_event *e)
-{
-	unsigned i = HAPROXY_ERRORS;
-
-	if (e->what == PROBLEM_SPOE_TIMEOUT || e->what == PROBLEM_SPOE_TOO_BIG ||
-	    e->what == PROBLEM_SPOE_FAILED)
-		i = haproxy_error_index((int)e->example.number);
-	return i < HAPROXY_ERRORS ? haproxy_errors[i].remedy : problem_rows[e->what].remedy;
-}
-
 static void log_problem(struct log *log, const struct problem_event *e)
 {
 	const struct problem_row *row = &problem_rows[e->what];
@@ -88,7 +77,7 @@ static void log_problem(struct log *log, const struct problem_event *e)
 		log_int(&ln, "seen", e->bad);
 		log_int(&ln, "of", e->seen);
 		log_text(&ln, "effect", row->effect);
-		log_text(&ln, "remedy", remedy_of(e));
+		log_text(&ln, "remedy", problem_remedy(e->what, &e->example));
 	}
 	log_end(&ln);
 }

@@ -314,7 +314,7 @@ static void add_problem(void *arg, const struct problem_view *v)
 	put_example(l->t, row, v);
 	put_text(l->t, "message", row->message);
 	put_text(l->t, "effect", row->effect);
-	put_text(l->t, "remedy", row->remedy);
+	put_text(l->t, "remedy", problem_remedy(v->what, &v->example));
 	close_item(l);
 }
 

@@ -40,6 +40,15 @@ unsigned haproxy_error_index(int code)
 	return i;
 }
 
+const char *problem_remedy(enum problem what, const struct problem_example *x)
+{
+	unsigned i = HAPROXY_ERRORS;
+
+	if (what == PROBLEM_SPOE_TIMEOUT || what == PROBLEM_SPOE_TOO_BIG || what == PROBLEM_SPOE_FAILED)
+		i = haproxy_error_index((int)x->number);
+	return i < HAPROXY_ERRORS ? haproxy_errors[i].remedy : problem_rows[what].remedy;
+}
+
 void problems_defaults(struct problems_opts *o)
 {
 	*o = (struct problems_opts){ .min_requests = 10, .window_ms = 10000, .repeat_ms = 3600000 };

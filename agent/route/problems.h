@@ -243,6 +243,9 @@ struct problem_example {
 	int64_t number;
 };
 
+/* Return the remedy. Each error code of HAProxy has one of its own. */
+const char *problem_remedy(enum problem what, const struct problem_example *x);
+
 struct problem_state {
 	uint32_t good, bad;	/* in the open window */
 	uint32_t bad_before;	/* <bad> at the last look */

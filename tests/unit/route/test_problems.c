@@ -522,6 +522,26 @@ static void every_error_of_haproxy_is_in_the_manual(void **state)
 	assert_int_equal(haproxy_error_index(400), HAPROXY_ERRORS);
 }
 
+static void each_code_has_a_remedy_of_its_own(void **state)
+{
+	struct problem_example x = { .number = 256 };
+
+	(void)state;
+	assert_non_null(strstr(problem_remedy(PROBLEM_SPOE_FAILED, &x), "while the agent restarts"));
+	x.number = 3;
+	assert_non_null(strstr(problem_remedy(PROBLEM_SPOE_TOO_BIG, &x), "bytes(0,N)"));
+	for (unsigned i = 0; i < HAPROXY_ERRORS; i++) {
+		x.number = haproxy_errors[i].code;
+		assert_ptr_equal(problem_remedy(haproxy_errors[i].what, &x), haproxy_errors[i].remedy);
+	}
+	x.number = 400;		/* a code without a name */
+	assert_string_equal(
+	    problem_remedy(PROBLEM_SPOE_FAILED, &x), problem_rows[PROBLEM_SPOE_FAILED].remedy);
+	x.number = 1;		/* bytes, not a code */
+	assert_string_equal(
+	    problem_remedy(PROBLEM_BODY_BUFFER, &x), problem_rows[PROBLEM_BODY_BUFFER].remedy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -547,6 +567,7 @@ int main(void)
 		cmocka_unit_test(a_feed_is_settled_after_a_window),
 		cmocka_unit_test(every_problem_is_in_the_manual),
 		cmocka_unit_test(every_error_of_haproxy_is_in_the_manual),
+		cmocka_unit_test(each_code_has_a_remedy_of_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
