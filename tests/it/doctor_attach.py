@@ -617,7 +617,7 @@ def attach_and_detach(version):
         status, out, err = doctor("/", "-c", f.cfg_path, "-f",
                                   os.path.join(f.folder, "kvroute.yaml"), "--live", f.stats_path,
                                   "--header", "authorization: Bearer x", "--wait", "900")
-        cases.equal(re.findall("(?m)^(ok|lost|note)  ", out), ["ok"] * 8, out + err)
+        cases.equal(re.findall("(?m)^(ok|lost|note)  ", out), ["ok"] * 7, out + err)
         asked = f.total("kvroute_decisions_total")
         f.patched("--remove")
         f.reload()

@@ -31,12 +31,12 @@ def metrics():
 
 
 def arguments():
-    return ["argument " + a for a in re.findall(r'^\t\{ "(\w+)", A_\w+,',
+    return ["argument " + a for a in re.findall(r'^\t\{ NAME\("(\w+)"\), A_\w+,',
                                                 text_of("agent/serve/message.c"), re.M)]
 
 
 def log_fields():
-    return ["log-field " + f for f in re.findall(r'^\t\{ "(\w+)", F_\w+,',
+    return ["log-field " + f for f in re.findall(r'^\t\{ KEY\("(\w+)"\), F_\w+,',
                                                  text_of("agent/feed/logline.c"), re.M)]
 
 

@@ -207,7 +207,7 @@ def a_crash_leaves_no_half_image():
 @case
 def a_reload_takes_tokenizers_in_the_sandbox():
     files = {"a/tokenizer.json": tokenizer(2000), "blobs/12": tokenizer(2000, 2),
-             "bad.json": '{"model":\n {"type": "Unigram"}}'}
+             "bad.json": '{"model":\n {"type": "WordLevel"}}'}
     with Models(model("m", "a/tokenizer.json"), files) as f:
         f.works()
         os.makedirs(os.path.join(f.dir, "snap"))
@@ -239,7 +239,7 @@ def a_reload_takes_tokenizers_in_the_sandbox():
                    ("up/secret.json", "leads out of it"),
                    ("pipe", "not a regular file"), ("missing.json", "No such file"),
                    ("a", "directory"), ("../secret.json", "has .. in it"),
-                   (secret, "not beneath models_dir"), ("bad.json", "Unigram")]
+                   (secret, "not beneath models_dir"), ("bad.json", "WordLevel")]
         for name, why in refused:
             said = f.hup(both + ", " + model("bad", name),
                          "reload refused; the old configuration stays")
@@ -274,7 +274,7 @@ def a_pattern_that_a_reload_compiles_is_no_alarm():
 def a_check_loads_them_too():
     with Models() as f:
         f.put("a/tokenizer.json", tokenizer(300))
-        f.put("bad.json", '{"model":\n {"type": "Unigram"}}')
+        f.put("bad.json", '{"model":\n {"type": "WordLevel"}}')
         for name, rc, want in (("a/tokenizer.json", 0, ""), ("bad.json", 1, "models/bad.json:2:"),
                                ("missing.json", 1, "No such file")):
             f.name_models(model("m", name))
