@@ -42,7 +42,7 @@ printf '{"model":"llama","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}' 
 printf '{"model":"llama"}' > "$tmp/none.json"
 printf 'no json' > "$tmp/bad.json"
 
-run "kvroute -V" 0 "kvroute 0\.1\.0" ./kvroute -V
+run "kvroute -V" 0 "kvroute [0-9]+\.[0-9]+\.[0-9]+" ./kvroute -V
 run "kvroute -h" 0 "Usage" ./kvroute -h
 run "kvroute --nonsense" 64 "Usage" ./kvroute --nonsense
 run "kvroute -t, good" 0 "valid" ./kvroute -t -f "$tmp/good.yaml"
