@@ -21,6 +21,7 @@
 #include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
+#include "tests/lib/frames.h"
 
 #define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
 #define SMALL	"tests/data/tok/llama.tokenizer.json"
@@ -157,67 +158,6 @@ static void talk_start(struct talk *t, size_t n, uint64_t seed)
 
 /* ---- frames ---- */
 
-static void put_arg(
-    struct spop_wr *w, const char *name, const char *p, size_t n, enum spop_type type)
-{
-	struct spop_data d = { .type = type, .s = { p, n } };
-
-	spop_put_str(w, name, strlen(name));
-	spop_put_data(w, &d);
-}
-
-static void put_int(struct spop_wr *w, const char *name, int64_t v, enum spop_type type)
-{
-	struct spop_data d = { .type = type, .i = v };
-
-	spop_put_str(w, name, strlen(name));
-	spop_put_data(w, &d);
-}
-
-static void put_hello(struct spop_wr *w, uint32_t frame_size)
-{
-	size_t start = spop_frame_begin(w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
-
-	put_arg(w, "supported-versions", "2.0", 3, SPOP_T_STR);
-	put_int(w, "max-frame-size", frame_size, SPOP_T_UINT32);
-	put_arg(w, "capabilities", "pipelining", 10, SPOP_T_STR);
-	spop_frame_end(w, start);
-}
-
-static void put_message(struct spop_wr *w, const char *name, uint8_t n_args)
-{
-	spop_put_str(w, name, strlen(name));
-	spop_put_u8(w, n_args);
-}
-
-static void put_route(struct spop_wr *w, const char *uid, const char *body, size_t n)
-{
-	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
-	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
-
-	put_message(w, "route", 7);
-	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
-	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
-	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
-	put_arg(w, "path", "/v1/chat/completions", 20, SPOP_T_STR);
-	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
-	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
-	put_arg(w, "body", body, n, SPOP_T_BIN);
-	spop_frame_end(w, start);
-}
-
-static void put_done(struct spop_wr *w, const char *uid)
-{
-	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 2, 1);
-
-	put_message(w, "done", 4);
-	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
-	put_arg(w, "ts", "--", 2, SPOP_T_STR);
-	put_int(w, "st", 200, SPOP_T_INT64);
-	put_int(w, "tr", 5, SPOP_T_INT64);
-	spop_frame_end(w, start);
-}
-
 /* ---- a run ---- */
 
 struct bench {
@@ -284,7 +224,7 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
 	b->in.n = b->out.n = 0;
 	apart += 1000000;
-	put_route(&b->in, uid, talk->p, *n);
+	put_route(&b->in, uid, "/v1/chat/completions", talk->p, *n);
 	t = now_us();
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 	mem_wipe(b->in.p, b->in.n);

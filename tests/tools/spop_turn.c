@@ -19,6 +19,7 @@
 #include "agent/base/hash_wide.h"
 #include "agent/base/rng.h"
 #include "spoe/wire.h"
+#include "tests/lib/frames.h"
 
 #define TALKS	8
 #define TURNS	12
@@ -86,57 +87,6 @@ static void start_talk(struct talk *t, size_t n, uint64_t seed)
 
 /* ---- frames ---- */
 
-static void put_arg(struct spop_wr *w, const char *name, const char *p, size_t n,
-		    enum spop_type type)
-{
-	struct spop_data d = { .type = type, .s = { p, n } };
-
-	spop_put_str(w, name, strlen(name));
-	spop_put_data(w, &d);
-}
-
-static void put_int(struct spop_wr *w, const char *name, int64_t v, enum spop_type type)
-{
-	struct spop_data d = { .type = type, .i = v };
-
-	spop_put_str(w, name, strlen(name));
-	spop_put_data(w, &d);
-}
-
-static void put_message(struct spop_wr *w, const char *name, uint8_t n_args)
-{
-	spop_put_str(w, name, strlen(name));
-	spop_put_u8(w, n_args);
-}
-
-static void put_route(struct spop_wr *w, const char *uid, const struct talk *t, size_t n)
-{
-	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
-	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
-
-	put_message(w, "route", 7);
-	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
-	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
-	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
-	put_arg(w, "path", "/v1/chat/completions", 20, SPOP_T_STR);
-	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
-	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
-	put_arg(w, "body", t->p, n, SPOP_T_BIN);
-	spop_frame_end(w, start);
-}
-
-static void put_done(struct spop_wr *w, const char *uid)
-{
-	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 2, 1);
-
-	put_message(w, "done", 4);
-	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
-	put_arg(w, "ts", "--", 2, SPOP_T_STR);
-	put_int(w, "st", 200, SPOP_T_INT64);
-	put_int(w, "tr", 5, SPOP_T_INT64);
-	spop_frame_end(w, start);
-}
-
 /* A message that the agent has no use for. */
 static void put_unknown(struct spop_wr *w, const char *p, size_t n)
 {
@@ -198,7 +148,6 @@ static void open_client(struct client *c, uint16_t port, size_t room)
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int on = 1;
 	uint8_t type;
-	size_t start;
 
 	c->fd = socket(AF_INET, SOCK_STREAM, 0);
 	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
@@ -207,11 +156,7 @@ static void open_client(struct client *c, uint16_t port, size_t room)
 	if ((c->w.p = malloc(room)) == NULL)
 		fail("no memory");
 	c->w.cap = room;
-	start = spop_frame_begin(&c->w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
-	put_arg(&c->w, "supported-versions", "2.0", 3, SPOP_T_STR);
-	put_int(&c->w, "max-frame-size", 1 << 20, SPOP_T_UINT32);
-	put_arg(&c->w, "capabilities", "pipelining", 10, SPOP_T_STR);
-	spop_frame_end(&c->w, start);
+	put_hello(&c->w, 1 << 20);
 	exchange(c, &type);
 	if (type != SPOP_FRAME_AGENT_HELLO)
 		fail("no AGENT-HELLO");
@@ -225,7 +170,7 @@ static double turn(struct client *c, struct talk *t, size_t *bytes)
 	*bytes = t->n + (size_t)sprintf(t->p + t->n, "],\"model\":\"%s\",\"stream\":true}", c->model);
 	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)c->sent++);
 	c->w.n = 0;
-	put_route(&c->w, uid, t, *bytes);
+	put_route(&c->w, uid, "/v1/chat/completions", t->p, *bytes);
 	us = acked(c);
 	c->w.n = 0;
 	put_done(&c->w, uid);
