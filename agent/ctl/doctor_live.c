@@ -140,13 +140,12 @@ static int exchange(struct live *l, int fd, const char *host, struct buf *answer
 
 static int send_request(struct live *l)
 {
-	const char *url = l->a->url != NULL ? l->a->url : l->way.client, *why = "", *host;
+	const char *url = live_url(l), *host = live_host(url), *why = "";
 	bool tls = strncmp(url, LIVE_TLS, sizeof(LIVE_TLS) - 1) == 0;
 	struct buf answer = { 0 };
 	int fd, status, code = 0;
 	pid_t child = 0;
 
-	host = tls ? url + sizeof(LIVE_TLS) - 1 : strncmp(url, "http://", 7) == 0 ? url + 7 : url;
 	if (host[0] == '\0')
 		return live_lost("request", "no frontend of a pool has a bind line that this host can use: name "
 		    "an address of HAProxy with --url, as 127.0.0.1:80 or https://127.0.0.1:443");

@@ -67,8 +67,9 @@ int live_check_agents(struct live *l);
 int live_await_end(struct live *l);
 int live_await_counters(struct live *l, const char *reason);
 
-/* Return the address that requests go to, without "http://"; "" if none is known. */
+/* Return the URL that requests go to, "" if none is known; and its part after the scheme. */
 const char *live_url(const struct live *l);
+const char *live_host(const char *url);
 
 /* Append the head of the request, up to the length of the body. */
 void live_head(const struct live *l, const char *url, struct buf *to);

@@ -152,8 +152,13 @@ static const char *begin_body(const char *path, struct buf *to)
 
 const char *live_url(const struct live *l)
 {
-	const char *url = l->a->url != NULL ? l->a->url : l->way.client;
+	return l->a->url != NULL ? l->a->url : l->way.client;
+}
 
+const char *live_host(const char *url)
+{
+	if (strncmp(url, LIVE_TLS, sizeof(LIVE_TLS) - 1) == 0)
+		return url + sizeof(LIVE_TLS) - 1;
 	return strncmp(url, "http://", 7) == 0 ? url + 7 : url;
 }
 

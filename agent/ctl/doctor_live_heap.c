@@ -161,7 +161,7 @@ static int judge(const struct live *l, const char *info, size_t bytes)
 	if (is_haproxy(pid)) {
 		printf("note  heap: sends the beginnings of %u requests\n", n * ROUNDS);
 		fflush(stdout);
-		faults = count_faults(l, live_url(l), pid, n, bytes);
+		faults = count_faults(l, live_host(live_url(l)), pid, n, bytes);
 	}
 	if (faults < 0) {
 		printf("note  heap: not examined: process %ld of HAProxy is not one of this host, or took no "

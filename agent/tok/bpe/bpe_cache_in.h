@@ -12,8 +12,8 @@
  * the time.
  *
  * Long entries are for words of many tokens, runs of signs, and Chinese and Japanese, whose pieces
- * are clauses. They are looked up only after a miss, and cost a tenth of encoding. Longer pieces,
- * and those of more ids, are not cached.
+ * are clauses. They are looked up only after a miss among the short ones. Longer pieces, and those
+ * of more ids, are not cached.
  *
  * The owner is a small number for the vocabulary in use, so that a change of vocabulary clears
  * nothing: bpe_cache.c. */
