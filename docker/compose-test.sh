@@ -6,34 +6,18 @@
 # Removes everything afterwards.
 #
 # Without a Docker engine it checks only the files. If no image can be pulled, images.sh makes the
-# base image from Debian's packages. Last line: "N passed, N failed".
+# base image from Debian's packages. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/.."
-passed=0 failed=0
+. tests/lib/results.sh
 compose="docker-compose -f docker/docker-compose.yml -p kvroutetest --profile prometheus"
-
-result() {	# status, what
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
-
-finish() {
-	echo "$passed passed, $failed failed"
-	exit $((failed > 0))
-}
 
 docker/haproxy-cfg.sh | diff - docker/haproxy.cfg
 result $? "docker/haproxy.cfg equals the output of haproxy-cfg.sh"
-if ! command -v docker-compose > /dev/null; then
-	echo "skipped: no docker-compose"
-	finish
-fi
+command -v docker-compose > /dev/null || skip "no docker-compose"
 $compose config -q
 result $? "docker-compose accepts docker-compose.yml"
-if ! timeout 10 docker info > /dev/null 2>&1; then
-	echo "skipped: no docker engine"
-	finish
-fi
+timeout 10 docker info > /dev/null 2>&1 || skip "no docker engine"
 
 # Hold four ports until the end, so that no bind(0) of another test gets them. Docker can still
 # bind them, because it sets SO_REUSEADDR.

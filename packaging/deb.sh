@@ -13,10 +13,11 @@ done
 out=build/deb
 rm -rf $out
 mkdir -p $out
+given=${COMMIT-}	# of a tree without a history
 # the time of the last change, so that the same tree gives the same bytes
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || dpkg-parsechangelog -STimestamp)
 export SOURCE_DATE_EPOCH
-COMMIT=$(git rev-parse --short=12 HEAD 2> /dev/null || :)
+COMMIT=$(git rev-parse --short=12 HEAD 2> /dev/null) || COMMIT=$given
 export COMMIT DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=$(nproc)"
 
 # Copy the tree to $out/<$1>/kvroute and build its packages.

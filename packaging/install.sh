@@ -47,6 +47,15 @@ made() {	# path, command: its output
 	rm -f "$tmp"
 }
 
+# Print a page of the source for those who have an installation: links lead to what is installed;
+# the others become text, and pictures are left out.
+page() {
+	sed -E '/^!\[.*\]\(.*\)$/d
+		s,\]\(haproxy-conf/,](examples/haproxy-conf/,g
+		s,\]\(doc/kvroute\.yaml\),](examples/kvroute.yaml),g
+		s,\[([^]]*)\]\((\.\./|doc/|kubernetes/|spoe/|[A-Z]+(\.md)?\))[^) ]*\)?,\1,g' "$1"
+}
+
 put 755 "$B/kvroute" "$SBINDIR/kvroute"
 put 755 "$B/kvroutectl" "$BINDIR/kvroutectl"
 for page in doc/*.[58]; do
@@ -59,12 +68,13 @@ if [ -z "$remove" ] && [ ! -e "$DESTDIR$SYSCONFDIR/kvroute/kvroute.yaml" ]; then
 fi
 doc=$DOCDIR/kvroute
 put 644 doc/kvroute.yaml "$doc/examples/kvroute.yaml"
-for file in README.md CHANGES.md SECURITY.md; do
-	put 644 "$file" "$doc/$file"
-done
+made "$doc/CHANGES.md" page CHANGES.md
+made "$doc/README.md" page README.md
+made "$doc/SECURITY.md" page SECURITY.md
 (cd haproxy-conf && find . -type f) | while read -r file; do
 	put 644 "haproxy-conf/$file" "$doc/examples/haproxy-conf/${file#./}"
 done
+made "$doc/examples/haproxy-conf/README.md" page haproxy-conf/README.md
 [ -n "$remove" ] || chmod 755 "$DESTDIR$doc/examples/haproxy-conf/load.sh"
 
 fill packaging/systemd/kvroute.service.in "$UNITDIR/kvroute.service"

@@ -12,6 +12,7 @@
 #define SPOP_HEADER_MIN		7u	/* type, flags, and two ids of one byte */
 #define SPOP_FLAG_FIN		1u
 #define SPOP_FLAG_ABORT		2u
+#define SPOP_VARINT_LONG	240u	/* a varint that begins with a smaller byte is that byte */
 #define SPOP_DATA_TRUE		0x10u	/* in the byte of a BOOL's type */
 
 enum spop_frame_type {
@@ -42,6 +43,46 @@ void spop_put_bytes(struct spop_wr *w, const void *p, size_t n);
 void spop_put_u8(struct spop_wr *w, uint8_t v);
 uint32_t spop_load_u32(const uint8_t p[4]);
 void spop_store_u32(uint8_t p[4], uint32_t v);
+
+/* Skip one item of a KV-LIST if its lengths and numbers have one byte each and all of it is there.
+ * Otherwise returns false and leaves <r> unchanged: then spop_get_kv() tells. */
+static inline bool spop_skip_short_kv(struct spop_rd *r)
+{
+	const uint8_t *p = r->p;
+	size_t left = r->left, n;
+
+	if (left < 2 || (n = p[0]) >= SPOP_VARINT_LONG || n > left - 2)
+		return false;
+	p += n + 1;
+	left -= n + 1;
+	n = 1;
+	switch (p[0] & 0x0f) {
+	case SPOP_T_STR:
+	case SPOP_T_BIN:
+		if (left < 2 || p[1] >= SPOP_VARINT_LONG)
+			return false;
+		n = 2 + (size_t)p[1];
+		break;
+	case SPOP_T_INT32:
+	case SPOP_T_UINT32:
+	case SPOP_T_INT64:
+	case SPOP_T_UINT64:
+		if (left < 2 || p[1] >= SPOP_VARINT_LONG)
+			return false;
+		n = 2;
+		break;
+	case SPOP_T_NULL:
+	case SPOP_T_BOOL:
+		break;
+	default:
+		return false;
+	}
+	if (n > left)
+		return false;
+	r->p = p + n;
+	r->left = left - n;
+	return true;
+}
 
 /* Read one item of a KV-LIST: a name and its value. On failure <r> is unchanged. */
 int spop_get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d);

@@ -14,18 +14,13 @@
 set -u
 cd "$(dirname "$0")/.."
 export LC_ALL=C.UTF-8
-passed=0 failed=0 skipped=0
+. tests/lib/results.sh
 
 # Folders and files whose lines are not checked yet, and sources that have no opening comment yet.
 WIDE=''
 UNOPENED=''
 # The first commit whose subject is checked has this parent.
 FIRST=1160898
-
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
 
 # Tracked files, or all files where the tree is not a repository.
 files() {
@@ -84,8 +79,7 @@ if git merge-base --is-ancestor "$FIRST" HEAD 2> /dev/null; then
 	[ -z "$long" ]
 	result $? "subjects${long:+: $long}"
 else
-	skipped=$((skipped + 1))
-	echo "skipped: commit subjects, because this tree has no history back to $FIRST"
+	skipped "commit subjects, because this tree has no history back to $FIRST"
 fi
 
 for doc in README.md CONTRIBUTING.md CHANGES.md doc/*.md tests/fuzz/README.md tests/fuzz/run.sh; do
@@ -104,5 +98,4 @@ if [ -f doc/style.md ]; then
 	done
 fi
 
-echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
-[ "$failed" -eq 0 ]
+finish

@@ -10,7 +10,7 @@
 # is a lane of low priority. No verdict may depend on other load: tests/busy.sh checks it.
 #
 # Prints elapsed time and CPU time of each suite as it ends. Its output stays in
-# build/test/NAME.log.
+# build/test/NAME.log. At the end, what failed is named again, so that the last lines tell it.
 set -u
 cd "$(dirname "$0")/.."
 mkdir -p build/test
@@ -64,6 +64,7 @@ declare -A suite=(
 	[stable]="python3 tests/it/stable.py"
 	[kubernetes]="tests/it/kubernetes.sh"
 	[package]="tests/it/package.sh"
+	[readme]="python3 tests/it/readme.py"
 	[arm64]="tests/it/arm64.sh"
 	[debian13]="tests/it/debian13.sh"
 	[service]="python3 tests/it/service.py"
@@ -74,6 +75,7 @@ declare -A suite=(
 	[stories-asan]="$asan_make build/asan/kvroute build/asan/kvroutectl tools $asan_build &&
 		B=build/asan python3 tests/it/stories.py"
 	[failures]="python3 tests/it/promises/pf_failures.py"
+	[failures-long]="python3 tests/it/promises/pf_failures.py --long"
 	[sandbox]="python3 tests/it/promises/pf_sandbox.py"
 	[start]="python3 tests/it/promises/pf_start.py"
 	[models]="python3 tests/it/promises/pf_models.py"
@@ -134,7 +136,12 @@ case ${1-} in
 check) order=("${check[@]}") ;;
 sanitized) order=("${sanitized[@]}") ;;
 agent) order=("${agent[@]}") ;;
-*) order=("$@") ;;
+*)
+	for name in ${*//[+,\~]/ }; do
+		[ -n "${suite[$name]-}" ] || { echo "run.sh: there is no suite $name" >&2; exit 2; }
+	done
+	order=("$@")
+	;;
 esac
 
 # Write exit status, elapsed seconds and CPU seconds to build/test/NAME.end.
@@ -143,6 +150,13 @@ run_suite() {
 	start=$(date +%s)
 	{ time bash -c "${suite[$name]}" > "$out.log" 2>&1 < /dev/null; status=$?; } 2> "$out.cpu"
 	echo "$status $(($(date +%s) - start)) $(awk '{ printf "%.0f", $1 + $2 }' "$out.cpu")" > "$out.end"
+}
+
+# Print the lines of a log that name what failed and why, in the forms of the suites' scripts; the
+# last line of the log if it has none of them.
+failures_of() {
+	local form='^FAIL|^\[  FAILED  \] [^0-9]|: FAILED|TEST .* FAILED|^(Assertion|[A-Za-z.]*)Error: '
+	grep -m 20 -E "$form" "$1" || tail -n 1 "$1"
 }
 
 report() {
@@ -157,6 +171,7 @@ report() {
 		echo "---- $name: the end of $log"
 		tail -n 60 "$log"
 		echo "----"
+		what_failed+="$(failures_of "$log" | cut -c 1-200 | sed "s/^/    $name: /")"$'\n'
 	fi
 	grep -hE '^skipped: ' "$log" | sort | uniq -c | sed -E "s/^ *1 //; s/^/    /"
 	printf '%-12s %5d passed %3d failed %5d s %5d s of CPU\n' "$name" "$p" "$f" "$seconds" "$cpu"
@@ -182,7 +197,7 @@ lanes() {
 	wait
 }
 
-passed=0 failed=0 skipped=0 cpu_sum=0 begun=$(date +%s)
+passed=0 failed=0 skipped=0 cpu_sum=0 what_failed= begun=$(date +%s)
 for together in "${order[@]}"; do
 	names=${together//[+,\~]/ }
 	rm -f $(printf 'build/test/%s.end ' $names)
@@ -191,6 +206,7 @@ for together in "${order[@]}"; do
 		[ -f "build/test/$name.end" ] || { echo "1 0 0" > "build/test/$name.end"; report "$name"; }
 	done
 done
+if [ -n "$what_failed" ]; then printf 'what failed:\n%s' "$what_failed"; fi
 echo "all suites: $(($(date +%s) - begun)) s, $cpu_sum s of CPU"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -66,4 +66,16 @@ static inline uint64_t chain_hash(const struct chain *c)
 	return c->n > 0 ? chain_end(c->base, c->sum) : c->base;
 }
 
+/* Return H(n) of <pages>. <groups>: the hashes after each whole group of them. */
+static inline uint64_t chain_upto(
+    uint64_t start, const uint64_t *groups, const page_key *pages, uint32_t n)
+{
+	uint32_t whole = n / CHAIN_GROUP;
+	struct chain c = { .base = whole > 0 ? groups[whole - 1] : start };
+
+	for (uint32_t i = whole * CHAIN_GROUP; i < n; i++)
+		chain_add(&c, pages[i]);
+	return chain_hash(&c);
+}
+
 #endif

@@ -7,6 +7,14 @@
 #ifdef __AVX2__
 #include <immintrin.h>
 
+uint64_t hash64_avx2(const struct hash_key *k, const void *p, size_t n)
+{
+	uint64_t h = hash64(k, p, n);
+
+	_mm256_zeroupper();
+	return h;
+}
+
 struct hash128 hash128_avx2(const struct hash_key *k, const void *p, size_t n)
 {
 	struct hash128 h = hash128(k, p, n);

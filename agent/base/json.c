@@ -373,18 +373,6 @@ static const char *close_at(struct json *j, const char *p, bool object)
 	return j->state == JSON_BAD ? p : p + 1;
 }
 
-/* Return the closing quote after <p>, or NULL if the text before it is not plain. */
-static inline const char *plain_end(const struct json *j, const char *p, const char *end)
-{
-	int n = json_short(p, end);
-	const char *stop;
-
-	if (n >= 0)
-		return p + n;
-	stop = j->scan->plain(p, end);
-	return stop < end && *stop == '"' ? stop : NULL;
-}
-
 /* Skip strings, colons and commas of a value read as text, which are most of a tool's definition.
  * Returns the first byte that needs step(). */
 static const char *text_run(struct json *j, const char *p, const char *end)
@@ -397,7 +385,7 @@ static const char *text_run(struct json *j, const char *p, const char *end)
 		if (*p == '"' && expect != EXPECT_COMMA_OR_END && expect != EXPECT_COLON) {
 			bool key = expect == EXPECT_KEY || expect == EXPECT_KEY_OR_END;
 
-			stop = key && hold ? NULL : plain_end(j, p + 1, end);
+			stop = key && hold ? NULL : json_plain_end(j->scan, p + 1, end);
 			if (stop == NULL)
 				break;
 			expect = key ? EXPECT_COLON : EXPECT_COMMA_OR_END;

@@ -3,7 +3,6 @@
 #define KVROUTE_BASE_JSON_IN_H
 
 #include "agent/base/json.h"
-#include "agent/base/simd16.h"
 
 enum json_expect {
 	EXPECT_START,		/* the value itself, or a byte order mark */
@@ -41,28 +40,6 @@ static inline void json_text_until(struct json *j, const char *p)
 	if (j->from != NULL && p > j->from)
 		json_emit(j, JSON_TEXT, j->from, (size_t)(p - j->from));
 	j->from = NULL;
-}
-
-/* Return the number of plain ASCII bytes before a quote, or -1 if none is among the next 16 bytes.
- * Inlined because names and most values other than prose are that short. */
-static inline int json_short(const char *p, const char *end)
-{
-#if SIMD16
-	__m128i v, quote;
-	unsigned int quotes, others;
-
-	if (end - p < 16)
-		return -1;
-	v = _mm_loadu_si128((const __m128i *)p);
-	quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
-	quotes = (unsigned int)_mm_movemask_epi8(quote);
-	others = (unsigned int)_mm_movemask_epi8(_mm_or_si128(v, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
-	if (quotes == 0 || (others & (quotes ^ (quotes - 1))) != 0)
-		return -1;
-	return __builtin_ctz(quotes);
-#else
-	return -1;
-#endif
 }
 
 /* json.c: end a value; end a key called <name> */

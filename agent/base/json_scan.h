@@ -39,4 +39,40 @@ extern const struct json_scan json_scan_neon;	/* 16 bytes per step */
 
 const struct json_scan *json_scan_best(void);	/* the fastest one this CPU supports */
 
+/* Return the number of plain ASCII bytes before a quote, or -1 if none is among the next 16 bytes.
+ * Inlined because names and most values other than prose are that short. */
+static inline int json_short(const char *p, const char *end)
+{
+#if SIMD16
+	__m128i v, quote;
+	unsigned int quotes, others;
+
+	if (end - p < 16)
+		return -1;
+	v = _mm_loadu_si128((const __m128i *)p);
+	quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
+	quotes = (unsigned int)_mm_movemask_epi8(quote);
+	others = (unsigned int)_mm_movemask_epi8(_mm_or_si128(v, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
+	if (quotes == 0 || (others & (quotes ^ (quotes - 1))) != 0)
+		return -1;
+	return __builtin_ctz(quotes);
+#else
+	return -1;
+#endif
+}
+
+/* Return the quote that ends the plain text at <p>, or NULL if the text is not plain or has no end
+ * there. */
+static inline const char *json_plain_end(
+    const struct json_scan *scan, const char *p, const char *end)
+{
+	int n = json_short(p, end);
+	const char *stop;
+
+	if (n >= 0)
+		return p + n;
+	stop = scan->plain(p, end);
+	return stop < end && *stop == '"' ? stop : NULL;
+}
+
 #endif

@@ -7,26 +7,24 @@
 struct lines {
 	void *at;		/* the first entry */
 	size_t mask;		/* entries - 1 */
-	void *memory;		/* private */
 };
 
-/* Allocate as many entries of <each> bytes, a multiple of 64, as <bytes> have room for, at least
- * one. Takes one entry more than that. Returns false if there is no memory. */
+/* Allocate as many entries of <each> bytes, a multiple of MEM_LINE, as <bytes> have room for, at
+ * least one. Returns false if there is no memory. */
 static inline bool lines_alloc(struct lines *t, size_t bytes, size_t each)
 {
 	size_t n = 1;
 
-	while (n * 2 * each <= bytes)
+	while (n <= bytes / each / 2)
 		n *= 2;
-	t->memory = mem_calloc(n + 1, each);
-	t->at = (void *)(((uintptr_t)t->memory + 63) & ~(uintptr_t)63);
+	t->at = mem_alloc_line(n * each);
 	t->mask = n - 1;
-	return t->memory != NULL;
+	return t->at != NULL;
 }
 
 static inline void lines_free(struct lines *t)
 {
-	mem_free(t->memory);
+	mem_free_line(t->at);
 }
 
 #endif

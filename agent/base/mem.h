@@ -14,6 +14,17 @@ void *mem_copy(const void *p, size_t n);
 char *mem_strndup(const char *p, size_t n);		/* NUL-terminated copy of <n> bytes */
 void mem_free(void *p);
 
+/* Allocate <n> zeroed bytes at the start of a cache line, for a struct whose members are aligned to
+ * lines: mem_alloc() aligns to 16 bytes. Only mem_free_line() frees it; NULL is ignored. */
+#define MEM_LINE	64
+void *mem_alloc_line(size_t n);
+
+/* The same for tables that are read all over. If <n> is more than 2 MB, the block begins at a page
+ * of 2 MB, and the kernel is asked for such pages: with small ones a lookup often waits longer for
+ * the address than for the bytes. Also freed by mem_free_line(). */
+void *mem_alloc_huge(size_t n);
+void mem_free_line(void *p);
+
 /* Overwrite <n> bytes of a key or of prompt text. The compiler cannot remove the call. */
 void mem_wipe(void *p, size_t n);
 

@@ -9,6 +9,8 @@
 #ifndef KVROUTE_BASE_SIMD16_H
 #define KVROUTE_BASE_SIMD16_H
 
+#include <stdint.h>
+
 #if defined(__SSE2__)
 #define SIMD16	1
 #include <emmintrin.h>
@@ -104,8 +106,31 @@ static inline int _mm_movemask_epi8(__m128i v)
 	return vaddv_u8(vget_low_u8(bit)) | vaddv_u8(vget_high_u8(bit)) << 8;
 }
 
+/* As below. */
+static inline uint64_t simd16_mask4(__m128i a, __m128i b, __m128i c, __m128i d)
+{
+	static const uint8_t place[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+	uint8x16_t bit = vld1q_u8(place), ab, cd;
+
+	ab = vpaddq_u8(vandq_u8(vcltq_s8(SIMD16_AS(a), vdupq_n_s8(0)), bit),
+	    vandq_u8(vcltq_s8(SIMD16_AS(b), vdupq_n_s8(0)), bit));
+	cd = vpaddq_u8(vandq_u8(vcltq_s8(SIMD16_AS(c), vdupq_n_s8(0)), bit),
+	    vandq_u8(vcltq_s8(SIMD16_AS(d), vdupq_n_s8(0)), bit));
+	ab = vpaddq_u8(ab, cd);
+	return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(ab, ab)), 0);
+}
+
 #else
 #define SIMD16	0
+#endif
+
+#ifdef __SSE2__
+/* Return the highest bits of 64 bytes. */
+static inline uint64_t simd16_mask4(__m128i a, __m128i b, __m128i c, __m128i d)
+{
+	return (uint32_t)_mm_movemask_epi8(a) | (uint32_t)_mm_movemask_epi8(b) << 16 |
+	    (uint64_t)((uint32_t)_mm_movemask_epi8(c) | (uint32_t)_mm_movemask_epi8(d) << 16) << 32;
+}
 #endif
 
 #endif

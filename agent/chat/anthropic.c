@@ -252,7 +252,30 @@ static struct jval effort_of(const struct make_anthropic *how, struct jval body)
 	return get(get(body, "output_config"), "effort");
 }
 
-struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body)
+/* Append what is made of <messages>, each by itself. */
+static void add_messages(struct make *k, const struct make_anthropic *how, struct make_list *out,
+    struct jval messages, struct make_map *map)
+{
+	*map = (struct make_map){ .n = is_list(messages) ? messages.n : 0 };
+	map->after = make_take(k, map->n * sizeof(*map->after));
+	for (uint32_t i = 0; i < map->n && k->state == MAKE_GOOD; i++) {
+		map->system |= is_word(get_text(messages.v[i], "role"), "system");
+		add_message(k, how, out, messages.v[i]);
+		map->after[i] = out->n;
+	}
+}
+
+struct jval make_of_anthropic_list(struct make *k, const struct make_anthropic *how,
+    struct jval messages, struct make_map *map)
+{
+	struct make_list l = { .n = 0 };
+
+	add_messages(k, how, &l, messages, map);
+	return make_list_value(&l);
+}
+
+struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body,
+    struct make_map *map)
 {
 	struct jval out = make_dict(k), messages = get(body, "messages");
 	struct make_list l = { .n = 0 };
@@ -260,8 +283,7 @@ struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, 
 	if (!is_list(messages))
 		make_fail(k, MAKE_REFUSED);
 	add_system(k, how, &l, body);
-	for (uint32_t i = 0; is_list(messages) && i < messages.n && k->state == MAKE_GOOD; i++)
-		add_message(k, how, &l, messages.v[i]);
+	add_messages(k, how, &l, messages, map);
 	make_put(k, out, "messages", make_list_value(&l));
 	put_tools(k, out, get(body, "tools"));
 	make_put(k, out, "reasoning_effort", effort_of(how, body));

@@ -1,25 +1,15 @@
 /* chat.c - render the bytes of a body to text: read it, let messages.c and the like build the
- * engine's messages, run the template or harmony, divide the text into runs. A rendering that meets
- * a limit, or a part of the body that only the engine knows, gives no text. */
+ * engine's messages, write their text (write.c), divide it into runs. A rendering that meets a
+ * limit, or a part of the body that only the engine knows, gives no text. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "agent/base/mem.h"
 #include "agent/chat/close_body.h"
-#include "agent/chat/gpt_oss.h"
 #include "agent/chat/chat_in.h"
 
 #define BODY_DEPTH	128
-/* Limit of one rendering, besides the work of the request: 5000 messages of a usual template fit.
- */
-#define STEPS_MOST	500000u
-/* Prices in steps of work.h: two steps of a template; bytes of text per step; a run of harmony;
- * bytes per step when the end of a cut body is searched. */
-#define STEPS_TWO	3
-#define STEP_TEXT	100
-#define STEPS_RUN	6
-#define STEP_CUT	8
-#define STEP_HARMONY	10u		/* bytes that harmony writes per step; it counts nothing else */
+#define STEP_CUT	8	/* bytes for a step of work.h when the end of a cut body is searched */
 
 struct chat_scratch *chat_scratch_new(size_t max_bytes, const struct hash_key *key)
 {
@@ -42,6 +32,8 @@ void chat_scratch_free(struct chat_scratch *s)
 	buf_free(&s->text);
 	buf_free(&s->other);
 	buf_free(&s->left);
+	buf_free(&s->shared);
+	buf_free(&s->ends);
 	buf_free(&s->resume.state);
 	vec_free(&s->runs);
 	mem_free(s);
@@ -53,19 +45,6 @@ enum chat_result chat_why(struct rendering *r, enum chat_result result, const ch
 {
 	snprintf(r->out->why, sizeof(r->out->why), "%s", text);
 	return result;
-}
-
-static int harmony_piece(void *arg, enum harmony_piece what, struct span text)
-{
-	struct rendering *r = arg;
-	struct chat_run run = {
-		.at = (uint32_t)r->into->n,
-		.n = (uint32_t)text.n,
-		.kind = what == PIECE_TOKEN ? RUN_TOKEN : RUN_PLAIN,
-	};
-
-	buf_span(r->into, text);
-	return r->into->failed || r->into->n > UINT32_MAX ? -1 : vec_push(&r->s->runs, run);
 }
 
 enum chat_result chat_of_make(struct rendering *r, const struct make *k)
@@ -85,117 +64,6 @@ enum chat_result chat_of_make(struct rendering *r, const struct make *k)
 	}
 }
 
-static enum chat_result of_jinja(struct rendering *r, enum jinja_result result,
-		const struct jinja_error *e)
-{
-	static const enum chat_result of[] = {
-		[JINJA_OK] = CHAT_DONE,
-		[JINJA_RAISED] = CHAT_REFUSED,
-		[JINJA_UNKNOWN] = CHAT_UNKNOWN,
-		[JINJA_LIMIT] = CHAT_LIMIT,
-		[JINJA_NO_MEMORY] = CHAT_NO_MEMORY,
-		[JINJA_STOPPED] = CHAT_NO_MEMORY,
-		[JINJA_MISSED] = CHAT_UNKNOWN,
-	};
-
-	if (result != JINJA_OK)
-		snprintf(r->out->why, sizeof(r->out->why), "line %u of the template: %.120s", e->line, e->text);
-	return of[result];
-}
-
-static enum chat_result by_template(struct rendering *r)
-{
-	const struct chat *c = r->c;
-	struct make k = { .mem = r->s->mem, .work = r->work };
-	struct jval vars;
-	struct jinja_limits limits = jinja_limits_defaults();
-	struct jinja_error e = { .line = 0 };
-	bool tools = c->tool_use != NULL && is_list(r->tools);
-	enum jinja_result result;
-	uint64_t took = 0;
-
-	if (r->resume != NULL)
-		r->messages.flags |= JV_WATCHED;
-	vars = chat_variables(&k, r);
-	limits.steps = r->work->left / STEPS_TWO < STEPS_MOST / 2 ? 2 * (r->work->left / STEPS_TWO)
-								  : STEPS_MOST;
-	limits.took = &took;
-	if (k.state != MAKE_GOOD)
-		return chat_of_make(r, &k);
-	if (r->resume != NULL) {
-		r->resume->list = r->messages.v;
-		r->resume->n = r->messages.n;
-		r->resume->text = r->into;
-		r->resume->most_steps = STEPS_MOST;
-		result = jinja_render_on(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
-		    &limits, r->resume, &e);
-	} else {
-		result = jinja_render(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
-		    &limits, jinja_buf_sink, r->into, &e);
-	}
-	work_spend(r->work, took * STEPS_TWO / 2);
-	return of_jinja(r, result, &e);
-}
-
-static enum chat_result by_harmony(struct rendering *r)
-{
-	static const enum chat_result of[] = {
-		[HARMONY_DONE] = CHAT_DONE,
-		[HARMONY_REFUSED] = CHAT_REFUSED,
-		[HARMONY_NO_MEMORY] = CHAT_NO_MEMORY,
-		[HARMONY_ENDED] = CHAT_NO_MEMORY,
-		[HARMONY_LIMIT] = CHAT_LIMIT,
-	};
-	char date[32];
-	struct make k = { .mem = r->s->mem, .work = r->work };
-	struct jval body = make_dict(&k);
-	struct gpt_oss_opts o = { .completion = r->completion, .max_run = r->into->max };
-	enum harmony_result result;
-
-	snprintf(date, sizeof(date), "%04d-%02d-%02d", r->b->now.year, r->b->now.month, r->b->now.day);
-	o.date = span_str(date);
-	make_put(&k, body, "messages", r->messages);
-	make_put(&k, body, "tools", get(r->body, "tools"));
-	make_put(&k, body, "reasoning_effort", get(r->body, "reasoning_effort"));
-	if (k.state != MAKE_GOOD)
-		return chat_of_make(r, &k);
-	r->s->runs.n = 0;
-	result = gpt_oss_render(r->s->mem, body, &o, harmony_piece, r);
-	if (r->into->full || (result == HARMONY_NO_MEMORY && jinja_mem_full(r->s->mem)))
-		result = HARMONY_LIMIT;
-	if (result == HARMONY_LIMIT)	/* the text reached the work's limit */
-		work_spend(r->work, r->work->left);
-	/* the engine writes arguments that are no text itself */
-	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)
-		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
-	return result == HARMONY_DONE ? CHAT_DONE
-				      : chat_why(r, of[result],
-					    result == HARMONY_REFUSED ? "harmony has no form for it"
-								      : "it takes too much memory");
-}
-
-enum chat_result chat_write(struct rendering *r, struct buf *into)
-{
-	size_t had = jinja_mem_used(r->s->mem), most = jinja_limits_defaults().output;
-	enum chat_result result;
-
-	if (work_spent(r->work))
-		return chat_why(r, CHAT_LIMIT, "it takes too much work");
-	if (r->c->format == CHAT_HARMONY && r->work->left < most / STEP_HARMONY)
-		most = (size_t)r->work->left * STEP_HARMONY;
-	buf_start(into, most);
-	r->into = into;
-	result = r->c->format == CHAT_HARMONY ? by_harmony(r) : by_template(r);
-	if (r->c->format == CHAT_HARMONY)
-		work_spend(r->work,
-		    r->s->runs.n * STEPS_RUN + into->n / STEP_HARMONY +
-			(jinja_mem_used(r->s->mem) - had) / STEP_MADE);
-	work_spend(r->work, into->n / STEP_TEXT);
-	if (result == CHAT_DONE && into->failed)
-		return chat_why(r, CHAT_NO_MEMORY, "there is no memory for its text");
-	return result;
-}
-
 /* Drop runs of harmony, or their ends, after the end of the text. */
 static void trim_runs(struct chat_scratch *s)
 {
@@ -208,25 +76,33 @@ static void trim_runs(struct chat_scratch *s)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
+enum chat_result chat_close(struct rendering *r)
+{
+	struct buf *b = &r->s->closed;
+	struct cut cut;
+
+	work_spend(r->work, b->n / STEP_CUT);
+	if (!cut_find(
+		span_of(b->p, b->n), chat_list_name(r), &cut))
+		return chat_why(r, CHAT_UNKNOWN, "nothing of it is whole");
+	b->n = cut.n;
+	buf_str(b, cut.close);
+	r->in_list = cut.in_list;
+	return b->failed ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it") : CHAT_DONE;
+}
+
 /* Read the body as values; of a cut body, the part that is whole. */
 static enum chat_result read_body(struct rendering *r)
 {
-	struct span raw = r->b->raw;
-	struct cut cut;
+	struct buf *b = &r->s->closed;
+	enum chat_result result;
 
-	if (r->b->cut) {
-		work_spend(r->work, raw.n / STEP_CUT);
-		if (!cut_find(raw, r->b->api == CHAT_RESPONSES ? "input" : "messages", &cut))
-			return chat_why(r, CHAT_UNKNOWN, "nothing of it is whole");
-		buf_start(&r->s->closed, 0);
-		buf_add(&r->s->closed, raw.p, cut.n);
-		buf_str(&r->s->closed, cut.close);
-		if (r->s->closed.failed)
-			return chat_why(r, CHAT_NO_MEMORY, "there is no memory for it");
-		raw = span_of(r->s->closed.p, r->s->closed.n);
-		r->in_list = cut.in_list;
-	}
-	return chat_of_body(r, raw);
+	if (!r->b->cut)
+		return chat_of_body(r, r->b->raw);
+	buf_start(b, 0);
+	buf_span(b, r->b->raw);
+	result = b->failed ? chat_why(r, CHAT_NO_MEMORY, "there is no memory for it") : chat_close(r);
+	return result == CHAT_DONE ? chat_of_body(r, span_of(b->p, b->n)) : result;
 }
 
 enum chat_result chat_of_body(struct rendering *r, struct span raw)
@@ -273,14 +149,15 @@ static enum chat_result convert(struct rendering *r)
 	    get(r->body, "tools").n == 0)
 		return chat_why(r, CHAT_REFUSED, "its tools are an empty list");
 	if (r->b->api == CHAT_MESSAGES)
-		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body);
+		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body, &r->map);
 	else if (r->b->api == CHAT_RESPONSES)
-		r->body = make_of_responses(&k, r->body);
+		r->body = make_of_responses(&k, r->body, &r->map);
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
+	r->made = get(r->body, "messages");
 	if (!harmony)
 		return to_messages(r);
-	r->messages = get(r->body, "messages");
+	r->messages = r->made;
 	return is_list(r->messages) ? CHAT_DONE : chat_why(r, CHAT_REFUSED, "it has no messages");
 }
 
@@ -399,6 +276,8 @@ enum chat_result chat_render(
 		set_out(&r);
 		return CHAT_DONE;
 	}
+	if (b->turn != NULL && b->turn->only)
+		return chat_why(&r, CHAT_UNKNOWN, "it does not go on");
 	start(&r, c, s, b, out);
 	result = read_body(&r);
 	had = jinja_mem_used(s->mem);

@@ -55,6 +55,7 @@ struct chat_turn {
 	struct span memo;	/* what an earlier body left after <at> bytes; n == 0: nothing is known */
 	uint64_t at;
 	struct span lead;	/* the text is to begin with it, if <resumed> */
+	bool only;		/* CHAT_UNKNOWN if the text cannot go on from there */
 	/* set by chat_render() */
 	bool resumed;		/* the text is <lead> and what follows the place of <memo> */
 	bool good;		/* the rest is set */

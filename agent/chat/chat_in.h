@@ -34,6 +34,8 @@ struct chat_scratch {
 	struct buf closed;		/* a cut body with its brackets closed */
 	struct buf text, other;	/* <other>: the text with one more message */
 	struct buf left;	/* what a turn leaves */
+	struct buf shared;	/* a state of the template: see cut_prefix.c */
+	struct buf ends;	/* of its messages */
 	struct jinja_resume resume;
 	VEC(struct chat_run) runs;
 };
@@ -46,12 +48,22 @@ struct rendering {
 	struct chat_text *out;
 	struct buf *into;
 	struct jinja_resume *resume;	/* NULL: the text is not to go on later */
+	const char *known;	/* what an earlier body left of its messages; NULL: none (turn.c) */
+	struct jval *all;	/* the messages, with those that are not read */
+	struct make_map map;	/* of the messages that were read (not of chat completions) */
 	struct jval body, messages, tools;
+	struct jval made;	/* messages that were read, as a body of chat completions has them */
 	bool completion;	/* the text ends with the start of an answer */
 	bool developer;		/* there is a message of that role */
+	uint32_t sure;		/* of a cut body: messages that cannot change */
 	bool in_list;		/* the body was cut within its messages: more may follow */
 	struct work_left *work, any;	/* the budget; <any>: if the caller has none */
 };
+
+static inline const char *chat_list_name(const struct rendering *r)
+{
+	return r->b->api == CHAT_RESPONSES ? "input" : "messages";
+}
 
 static inline const struct chat_traits *traits_of(const struct rendering *r)
 {
@@ -60,7 +72,7 @@ static inline const struct chat_traits *traits_of(const struct rendering *r)
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text);
 enum chat_result chat_of_make(struct rendering *r, const struct make *k);
-/* writes the text of r->messages */
+/* write.c: writes the text of r->messages */
 enum chat_result chat_write(struct rendering *r, struct buf *into);
 
 /* cut_prefix.c: chat_write_part() writes the text that any body with this beginning starts with.
@@ -71,6 +83,7 @@ enum chat_result chat_write_part(struct rendering *r);
 
 /* chat.c: the steps of rendering a body that is not cut */
 enum chat_result chat_of_body(struct rendering *r, struct span raw);	/* reads it */
+enum chat_result chat_close(struct rendering *r);	/* ends the cut body in s->closed */
 bool chat_goes_on(const struct rendering *r);
 bool chat_completes(const struct rendering *r);
 bool chat_has_replacement(struct span text);
@@ -82,6 +95,7 @@ enum chat_result chat_check_halves(struct rendering *r);
 bool chat_turn_on(struct rendering *r);
 void chat_turn_start(struct rendering *r);
 void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo);
+bool chat_turn_read(void *rendering, uint32_t at, struct jval *out);	/* jinja_resume.read */
 
 /* options.c */
 /* variables of the template */

@@ -24,14 +24,17 @@ static void may_end(struct scan *s, size_t n, const char *close)
 	s->found = true;
 }
 
-/* Return the offset after the closing quote, or the size of <raw> if there is none. */
-static size_t string_end(struct span raw, size_t at)
+size_t chat_string_end(struct span raw, size_t at)
 {
-	for (at++; at < raw.n; at++) {
-		if (raw.p[at] == '\\')
-			at++;
-		else if (raw.p[at] == '"')
-			return at + 1;
+	const char *end = raw.p + raw.n, *p = raw.p + at;
+
+	while ((p = memchr(p + 1, '"', (size_t)(end - p - 1))) != NULL) {
+		const char *q = p;
+
+		while (q[-1] == '\\')
+			q--;
+		if ((p - q) % 2 == 0)
+			return (size_t)(p + 1 - raw.p);
 	}
 	return raw.n + 1;
 }
@@ -43,7 +46,7 @@ static bool is_list_key(const struct scan *s)
 
 static void string(struct scan *s)
 {
-	size_t end = string_end(s->raw, s->at);
+	size_t end = chat_string_end(s->raw, s->at);
 
 	if (end > s->raw.n) {
 		s->at = s->raw.n;

@@ -15,4 +15,8 @@ struct cut {
  * false if nothing in it is whole or it is not JSON. O(n). */
 bool cut_find(struct span raw, const char *list, struct cut *out);
 
+/* Return the offset after the closing quote of the JSON string that starts at <at>; raw.n + 1 if
+ * there is none. */
+size_t chat_string_end(struct span raw, size_t at);
+
 #endif

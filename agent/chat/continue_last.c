@@ -43,6 +43,7 @@ enum chat_result chat_tag_last(struct rendering *r, struct span *last)
 {
 	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct make_list l = { .n = 0 };
+	uint8_t flags = r->messages.flags;
 	struct jval content, m;
 
 	*last = (struct span){ .n = 0 };
@@ -62,6 +63,7 @@ enum chat_result chat_tag_last(struct rendering *r, struct span *last)
 	make_add(&k, &l, m);
 	if (k.state == MAKE_GOOD)
 		r->messages = make_list_value(&l);
+	r->messages.flags = flags;
 	return chat_of_make(r, &k);
 }
 

@@ -1,5 +1,6 @@
 /* ends.c - one walk over the bytes that knows strings and brackets. The body was read as values
  * before, so it is valid; only names at the top level are looked at. */
+#include "agent/chat/close_body.h"
 #include "agent/chat/ends.h"
 
 struct walk {
@@ -7,39 +8,23 @@ struct walk {
 	size_t at;
 	unsigned depth;
 	bool key_next;		/* a string at the top level would be a name */
-	bool named;		/* the last name was "messages" */
+	bool named;		/* the last name was that of the list */
 	bool seen;		/* and there was one before */
 	bool in_list;
 	struct ends *e;
 };
 
-/* Return the offset after the closing quote of the string at <at>, or the end. */
-static size_t string_end(struct span raw, size_t at)
-{
-	const char *start = raw.p + at, *end = raw.p + raw.n, *p = start;
-
-	while ((p = memchr(p + 1, '"', (size_t)(end - p - 1))) != NULL) {
-		const char *q = p;
-
-		while (q[-1] == '\\')
-			q--;
-		if ((p - q) % 2 == 0)
-			return (size_t)(p + 1 - raw.p);
-	}
-	return raw.n;
-}
-
 static bool string(struct walk *w)
 {
-	size_t from = w->at + 1, end = string_end(w->raw, w->at), n = end - from - 1;
+	size_t from = w->at + 1, end = chat_string_end(w->raw, w->at), n = end - from - 1;
 
-	w->at = end;
+	w->at = end < w->raw.n ? end : w->raw.n;
 	if (w->depth != 1 || !w->key_next)
 		return true;
 	if (memchr(w->raw.p + from, '\\', n) != NULL)
 		return false;
 	w->key_next = false;
-	w->named = span_eq(span_of(w->raw.p + from, n), SPAN("messages"));
+	w->named = span_eq(span_of(w->raw.p + from, n), w->e->list);
 	if (w->named && w->seen)
 		return false;
 	w->seen |= w->named;
@@ -56,6 +41,13 @@ static void open_bracket(struct walk *w, char c)
 		w->in_list = true;
 }
 
+static void add_end(struct buf *to, size_t at)
+{
+	uint32_t end = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+
+	buf_add(to, &end, sizeof(end));
+}
+
 static void close_bracket(struct walk *w)
 {
 	struct ends *e = w->e;
@@ -68,7 +60,8 @@ static void close_bracket(struct walk *w)
 		return;
 	if (e->n == 0)
 		e->first = w->at;
-	e->last[e->n++ % ENDS_KEPT] = w->at;
+	add_end(e->all, w->at);
+	e->n++;
 }
 
 static bool walk(struct walk *w)

@@ -2,17 +2,16 @@
 #ifndef KVROUTE_CHAT_ENDS_H
 #define KVROUTE_CHAT_ENDS_H
 
-#include "agent/base/types.h"
-
-#define ENDS_KEPT	4u	/* of the last messages */
+#include "agent/base/buf.h"
 
 struct ends {
-	uint32_t n;			/* messages */
-	uint64_t first;			/* bytes up to the end of the first one */
-	uint64_t last[ENDS_KEPT];	/* of message i (from 0), at i % ENDS_KEPT */
+	struct span list;	/* of the caller: the name of the list, as "messages" */
+	struct buf *all;	/* of the caller: a uint32_t for each end is appended */
+	uint32_t n;		/* messages */
+	uint64_t first;		/* bytes up to the end of the first one */
 };
 
-/* Find the ends of all elements, objects or lists, of the list "messages" of <raw>, which is valid
+/* Find the ends of all elements, objects or lists, of the list <e->list> of <raw>, which is valid
  * JSON. Returns false if that name is there twice, or any name has an escape. */
 bool ends_find(struct span raw, struct ends *e);
 

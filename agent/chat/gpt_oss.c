@@ -8,7 +8,8 @@ struct making {
 	struct make make;
 	struct harmony_message *m;
 	size_t n, cap;
-	struct jval called;		/* a dict: id of each call in the body -> name of its function */
+	struct jval called;		/* a dict: id of each call that is read -> name of its function */
+	bool misses;			/* an answer is to none of them */
 };
 
 static void *take(struct making *k, size_t n)
@@ -150,10 +151,10 @@ static struct jval id_of(struct jval of, const char *key)
 
 /* Collect the function of each call. Of two with one id the last counts, wherever it is. A body may
  * hold as many answers as calls, so answers look up the name in a dict. */
-static void find_calls(struct making *k, struct jval messages)
+static void find_calls(struct making *k, struct jval messages, uint32_t from)
 {
 	k->called = make_dict(&k->make);
-	for (uint32_t i = 0; i < messages.n && k->make.state == MAKE_GOOD; i++) {
+	for (uint32_t i = from; i < messages.n && k->make.state == MAKE_GOOD; i++) {
 		struct jval calls = get(messages.v[i], "tool_calls");
 
 		for (uint32_t c = 0; calls.kind == JV_LIST && c < calls.n; c++)
@@ -163,10 +164,11 @@ static void find_calls(struct making *k, struct jval messages)
 }
 
 /* Return the name, or "" if there is none. */
-static struct span called(const struct making *k, struct jval id)
+static struct span called(struct making *k, struct jval id)
 {
 	const struct jval *name = jdict_get(k->called.d, id);
 
+	k->misses |= name == NULL;
 	return name != NULL && is_str(*name) ? jval_span(*name) : (struct span){ .n = 0 };
 }
 
@@ -320,20 +322,40 @@ static uint32_t add_preamble(struct making *k, struct jval body, struct jval mes
 	return first;
 }
 
-/* Drop reasoning before the last final answer. */
-static void drop_thoughts(struct making *k)
+/* Drop reasoning before the last final answer. Tells if there was one, and if reasoning is left. */
+static void drop_thoughts(struct making *k, bool *has_final, bool *thinks)
 {
 	size_t final = k->n, n = 0;
 
-	while (final > 0 &&
-	    (k->m[final - 1].role != HARMONY_ASSISTANT ||
-		!is_word(k->m[final - 1].channel, "final")))
+	while (final > 0 && !is_word(k->m[final - 1].channel, "final"))
 		final--;
+	*has_final = final > 0;
+	*thinks = false;
 	for (size_t i = 0; i < k->n; i++) {
-		if (i + 1 >= final || !is_word(k->m[i].channel, "analysis"))
-			k->m[n++] = k->m[i];
+		bool thought = is_word(k->m[i].channel, "analysis");
+
+		if (i + 1 < final && thought)
+			continue;
+		*thinks |= thought;
+		k->m[n++] = k->m[i];
 	}
 	k->n = n;
+}
+
+/* Drop reasoning, and note for the next turn what is left. Returns false if the messages that are
+ * passed over would be others. */
+static bool end_turn(struct making *k, struct gpt_oss_turn *t)
+{
+	bool final, left;
+
+	drop_thoughts(k, &final, &left);
+	if (t == NULL)
+		return true;
+	if (t->known > 0 &&
+	    (k->misses || (final && t->thinks) || gpt_oss_turn_renames(t, k->called.d)))
+		return false;
+	t->thinks = left || (t->thinks && !final);
+	return true;
 }
 
 enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
@@ -341,17 +363,25 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
 {
 	struct jval messages = get(body, "messages");
 	struct making k = { .make = { .mem = mem } };
-	uint32_t i;
+	struct harmony_opts how = { .completion = o->completion, .max_run = o->max_run };
+	uint32_t i, known;
+	size_t front;
 
 	if (messages.kind != JV_LIST)
 		return HARMONY_REFUSED;
+	if (o->turn != NULL && !gpt_oss_turn_read(o->turn, messages))
+		return HARMONY_MISSED;
+	known = o->turn != NULL ? o->turn->known : 0;
 	add_system(&k, body, o->date);
-	find_calls(&k, messages);
-	for (i = add_preamble(&k, body, messages); i < messages.n && k.make.state == MAKE_GOOD; i++)
+	find_calls(&k, messages, known);
+	i = add_preamble(&k, body, messages);
+	front = k.n;
+	for (i = known > 0 ? known : i; i < messages.n && k.make.state == MAKE_GOOD; i++)
 		add_message(&k, messages.v[i]);
 	if (k.make.state != MAKE_GOOD)
 		return k.make.state == MAKE_NO_MEMORY ? HARMONY_NO_MEMORY : HARMONY_REFUSED;
-	drop_thoughts(&k);
-	return harmony_render(k.m, k.n,
-	    (struct harmony_opts){ .completion = o->completion, .max_run = o->max_run }, put, arg);
+	if (!end_turn(&k, o->turn))
+		return HARMONY_MISSED;
+	return o->turn != NULL ? gpt_oss_turn_write(o->turn, k.m, front, k.n, how, put, arg)
+			       : harmony_render(k.m, k.n, how, put, arg);
 }

@@ -16,17 +16,18 @@
 #ifndef KVROUTE_CHAT_GPT_OSS_H
 #define KVROUTE_CHAT_GPT_OSS_H
 
-#include "agent/chat/harmony.h"
+#include "agent/chat/gpt_oss_turn.h"
 
 struct gpt_oss_opts {
 	struct span date;	/* "2025-06-28" */
 	bool completion;	/* the assistant's turn starts at the end; false for a cut body */
 	size_t max_run;		/* as in struct harmony_opts */
+	struct gpt_oss_turn *turn;	/* gpt_oss_turn.h; NULL: nothing is known or left */
 };
 
 /* Render <body>, a dict with "messages", a list of dicts. Memory of <m> is used until it is reset.
  * Returns the results of harmony_render(), and HARMONY_REFUSED if <body> is no such conversation.
- */
+ * If messages are passed over, what follows them is written, or HARMONY_MISSED is returned. */
 enum harmony_result gpt_oss_render(struct jinja_mem *m, struct jval body,
     const struct gpt_oss_opts *o, harmony_put *put, void *arg);
 

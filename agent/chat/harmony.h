@@ -73,7 +73,8 @@ enum harmony_result {
 	HARMONY_REFUSED,
 	HARMONY_NO_MEMORY,
 	HARMONY_ENDED,		/* <put> ended it */
-	HARMONY_LIMIT		/* a run is longer than <max_run>: indents multiply a deep schema */
+	HARMONY_LIMIT,		/* a run is longer than <max_run>: indents multiply a deep schema */
+	HARMONY_MISSED		/* it does not go on from the turn before (gpt_oss.h) */
 };
 
 #define HARMONY_RUN_MAX	((size_t)16 << 20)

@@ -71,6 +71,18 @@ struct jval make_tools(struct make *k, struct jval tools);
 struct jval make_systems(struct make *k, struct jval messages);
 bool make_is_billing(struct jval text);	/* tells if it begins with x-anthropic-billing-header */
 
+/* How many messages were made of the first ones of a body. */
+struct make_map {
+	uint32_t *after;	/* of message i and all before it; in the memory of the rendering */
+	uint32_t n;
+	bool system;		/* one of them has the role system (API of messages) */
+	bool joins;		/* one of them joins the message before them (API of responses) */
+};
+
+/* What an item of the API of responses finds in the message before it, which it joins if that is an
+ * assistant's without such a member. */
+enum { HAS_ASSISTANT = 1, HAS_CONTENT = 2, HAS_REASONING = 4 };
+
 /* What a body of messages depends on in a model's template: probe.c detects it at load. */
 struct make_anthropic {
 	/* texts of role system go to the start, because the template raises an error elsewhere */
@@ -80,7 +92,17 @@ struct make_anthropic {
 
 /* anthropic.c, responses.c: convert the body of another API to one of chat completions, with
  * "messages" and "tools". */
-struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body);
-struct jval make_of_responses(struct make *k, struct jval body);
+struct jval make_of_anthropic(struct make *k, const struct make_anthropic *how, struct jval body,
+    struct make_map *map);
+/* Convert <messages> alone. Nothing is made of those of role system if they go to the start. */
+struct jval make_of_anthropic_list(struct make *k, const struct make_anthropic *how,
+    struct jval messages, struct make_map *map);
+struct jval make_of_responses(struct make *k, struct jval body, struct make_map *map);
+/* Convert <items> alone. <before>: HAS_... of the message before them. */
+struct jval make_of_responses_list(
+    struct make *k, struct jval items, unsigned before, struct make_map *map);
+/* Set the options in <out>, what is made of <body>, which depend on its last item, too. */
+void make_responses_options(struct make *k, struct jval out, struct jval body);
+unsigned make_has(struct jval message);		/* HAS_... of a message that was converted */
 
 #endif

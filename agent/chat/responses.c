@@ -26,15 +26,27 @@ struct items {
 	struct make_list out;
 	struct make_list calls;		/* of the last message */
 	uint32_t calls_of;		/* number of messages then; 0: of none */
+	unsigned before;		/* HAS_... of the message before them */
+	bool joins;			/* an item joins that one */
 };
 
+unsigned make_has(struct jval message)
+{
+	return (is_word(get_text(message, "role"), "assistant") ? HAS_ASSISTANT : 0u) |
+	       (is_none(get(message, "content")) ? 0u : HAS_CONTENT) |
+	       (is_none(get(message, "reasoning")) ? 0u : HAS_REASONING);
+}
+
 /* Return the message that an assistant's item joins: the last one or a new one. <key>: the member
- * it adds, which must be absent; NULL: it need not be. */
-static struct jval answer(struct make *k, struct items *b, const char *key)
+ * it adds, which must be absent: HAS_CONTENT or HAS_REASONING; 0: it need not be. */
+static struct jval answer(struct make *k, struct items *b, unsigned key)
 {
 	struct jval last = b->out.n > 0 ? b->out.v[b->out.n - 1] : (struct jval){ .kind = JV_MISSING };
+	unsigned has = b->out.n > 0 ? make_has(last) : b->before;
+	bool joins = (has & HAS_ASSISTANT) != 0 && (has & key) == 0;
 
-	if (!is_word(get_text(last, "role"), "assistant") || (key != NULL && !is_none(get(last, key)))) {
+	b->joins |= joins && b->out.n == 0;
+	if (!joins || b->out.n == 0) {
 		last = message(k, "assistant");
 		make_add(k, &b->out, last);
 	}
@@ -57,7 +69,7 @@ static void put_call(struct make *k, struct items *b, struct jval m, struct jval
 
 static void add_call(struct make *k, struct items *b, struct jval item)
 {
-	struct jval call = make_dict(k), function = make_dict(k), m = answer(k, b, NULL);
+	struct jval call = make_dict(k), function = make_dict(k), m = answer(k, b, 0);
 
 	if (!is_none(get(item, "namespace")))
 		make_fail(k, MAKE_UNKNOWN);
@@ -89,7 +101,7 @@ static void add_reasoning(struct make *k, struct items *b, struct jval item)
 		from = get(item, "summary");
 	if (is_list(from) && from.n > 0)
 		text = get(from.v[0], "text");
-	make_put(k, answer(k, b, "reasoning"), "reasoning", text);
+	make_put(k, answer(k, b, HAS_REASONING), "reasoning", text);
 }
 
 /* An assistant's message without a text stays unchanged. */
@@ -104,7 +116,7 @@ static void add_message(struct make *k, struct items *b, struct jval item)
 	if (is_list(content) && content.n > 0)
 		content = get(content.v[0], "text");
 	if (is_word(get_text(item, "role"), "assistant") && is_str(content))
-		make_put(k, answer(k, b, "content"), "content", content);
+		make_put(k, answer(k, b, HAS_CONTENT), "content", content);
 	else
 		make_add(k, &b->out, make_copy(k, item));
 }
@@ -143,19 +155,18 @@ static void put_tools(struct make *k, struct jval out, struct jval tools)
 	make_put(k, out, "tools", make_list_value(&l));
 }
 
-static bool goes_on(struct jval input)
+static bool goes_on(struct jval item)
 {
-	struct jval last = is_list(input) && input.n > 0 ? input.v[input.n - 1]
-							 : (struct jval){ .kind = JV_MISSING };
-	struct span type = get_text(last, "type"), status = get_text(last, "status");
+	struct span type = get_text(item, "type"), status = get_text(item, "status");
 
-	return (is_none(get(last, "type")) || is_word(type, "message") || is_word(type, "reasoning")) &&
+	return (is_none(get(item, "type")) || is_word(type, "message") || is_word(type, "reasoning")) &&
 	       (is_word(status, "in_progress") || is_word(status, "incomplete"));
 }
 
-static void put_options(struct make *k, struct jval out, struct jval body)
+void make_responses_options(struct make *k, struct jval out, struct jval body)
 {
-	bool on = goes_on(get(body, "input"));
+	struct jval input = get(body, "input");
+	bool on = is_list(input) && input.n > 0 && goes_on(input.v[input.n - 1]);
 
 	make_put(k, out, "add_generation_prompt", jval_bool(!on));
 	make_put(k, out, "continue_final_message", jval_bool(on));
@@ -172,11 +183,31 @@ static void add_text(struct make *k, struct make_list *l, const char *role, stru
 	make_add(k, l, m);
 }
 
-struct jval make_of_responses(struct make *k, struct jval body)
+static void add_items(struct make *k, struct items *b, struct jval list, struct make_map *map)
+{
+	*map = (struct make_map){ .after = make_take(k, list.n * sizeof(*map->after)) };
+	for (uint32_t i = 0; i < list.n && k->state == MAKE_GOOD; i++) {
+		add_item(k, b, list.v[i]);
+		map->after[map->n++] = b->out.n;
+	}
+	map->joins = b->joins;
+}
+
+struct jval make_of_responses_list(
+    struct make *k, struct jval items, unsigned before, struct make_map *map)
+{
+	struct items b = { .before = before };
+
+	add_items(k, &b, items, map);
+	return make_list_value(&b.out);
+}
+
+struct jval make_of_responses(struct make *k, struct jval body, struct make_map *map)
 {
 	struct jval out = make_dict(k), input = get(body, "input"), first = get(body, "instructions");
 	struct items b = { .calls_of = 0 };
 
+	*map = (struct make_map){ .n = 0 };
 	if (!is_none(get(body, "previous_response_id")) || !is_none(get(body, "conversation")) ||
 	    !is_none(get(body, "previous_input_messages")))
 		make_fail(k, MAKE_UNKNOWN);
@@ -186,10 +217,10 @@ struct jval make_of_responses(struct make *k, struct jval body)
 		add_text(k, &b.out, "user", input);
 	else if (!is_list(input))
 		make_fail(k, MAKE_REFUSED);
-	for (uint32_t i = 0; is_list(input) && i < input.n && k->state == MAKE_GOOD; i++)
-		add_item(k, &b, input.v[i]);
+	else
+		add_items(k, &b, input, map);
 	make_put(k, out, "messages", make_list_value(&b.out));
 	put_tools(k, out, get(body, "tools"));
-	put_options(k, out, body);
+	make_responses_options(k, out, body);
 	return out;
 }

@@ -7,21 +7,48 @@
  *   list                  m1   unread ...    m(k+1) ...
  *
  * The mark "-" shows, by its address, that the reader found the messages in this list and no other.
- * The first message is read each time, because most templates look for a system message there.
+ * The first message is read each time, because most templates look for a system message there. Of
+ * the others the roles are known, and their places, if the template uses one of them after all.
  *
- * Only what is sure to be made of each message by itself goes on: chat completions by a template,
- * nothing truncated or continued, no message of role developer, no U+FFFD in the old text
- * (chat_check_halves()). */
+ * A cut body goes on in the same way, if a message has ended since; what is left follows from all
+ * but the last message that has ended, because that one may go on.
+ *
+ * Only what is sure to be made of each message by itself goes on: nothing truncated or continued,
+ * no cut body by harmony, no message of role developer or system that goes to the start, and no
+ * U+FFFD in the old text (chat_check_halves()).
+ *
+ * In the API of messages one message of the body becomes none, one or more, after the system text;
+ * in that of responses ("input"), an item becomes one or joins the one before it, which follows the
+ * instructions. A turn leaves something only where a message of the body ends, and goes on from
+ * there if the next item does not join it. */
 #include "agent/chat/chat_in.h"
 #include "agent/chat/ends.h"
 
 #define MARK	",\"-\""
+#define MESSAGE_DEPTH	126	/* BODY_DEPTH in chat.c, less what is around a message */
 
 struct memo {
+	uint64_t system;	/* hash of the texts of <front>: one after the list may have changed */
 	uint32_t first;		/* bytes of the body up to the end of the first message */
+	uint32_t front;		/* messages made of it, and of the system text */
 	uint32_t messages;
+	uint32_t raw;		/* messages of the body */
 	uint32_t tool_use;	/* the template for bodies with tools was used */
+	uint32_t last;		/* API of responses: HAS_... of the last message */
 };
+
+/* What follows <memo> for each message, as a word: jinja_role(), and the end of its bytes. After
+ * these there is the state of the template. */
+#define ROLE_SHIFT	28u
+#define END_MOST	((1u << ROLE_SHIFT) - 1)
+
+static uint32_t word_at(const char *words, uint32_t i)
+{
+	uint32_t w;
+
+	memcpy(&w, words + (size_t)i * sizeof(w), sizeof(w));
+	return w;
+}
 
 static bool uses_tools(const struct rendering *r)
 {
@@ -30,8 +57,21 @@ static bool uses_tools(const struct rendering *r)
 
 static bool may_go_on(const struct rendering *r)
 {
-	return r->b->api == CHAT_COMPLETIONS && r->c->format == CHAT_TEMPLATE && !r->b->cut &&
-	       r->out->keep == SIZE_MAX && !r->developer && !chat_goes_on(r);
+	bool moves = r->b->api == CHAT_MESSAGES && r->map.system && r->c->anthropic.merge;
+	bool harmony = r->c->format == CHAT_HARMONY;
+
+	return !moves && !(harmony && (r->b->cut || r->b->api == CHAT_RESPONSES)) &&
+	       r->out->keep == SIZE_MAX && (!r->developer || traits_of(r)->developer) &&
+	       !chat_goes_on(r);
+}
+
+static uint64_t system_hash(const struct rendering *r, struct jval made, uint32_t front)
+{
+	uint64_t h = 0;
+
+	for (uint32_t i = 0; r->b->api != CHAT_COMPLETIONS && i < front; i++)
+		h = hash_mix_span(r->b->turn->key, h, get_text(made.v[i], "content"));
+	return h;
 }
 
 /* ---- on ---- */
@@ -44,39 +84,81 @@ static bool read_rest(struct rendering *r, const struct memo *m)
 	uint64_t at = r->b->turn->at;
 	struct jval list;
 
-	if (m->first > at || at > raw.n || m->messages < 2)
+	if (m->first > at || at > raw.n || m->raw < 2)
 		return false;
 	buf_start(b, 0);
 	buf_add(b, raw.p, m->first);
 	buf_str(b, MARK);
 	buf_add(b, raw.p + at, raw.n - (size_t)at);
-	if (b->failed || chat_of_body(r, span_of(b->p, b->n)) != CHAT_DONE)
+	if (b->failed || (r->b->cut && chat_close(r) != CHAT_DONE) ||
+	    chat_of_body(r, span_of(b->p, b->n)) != CHAT_DONE)
 		return false;
-	list = get(r->body, "messages");
+	list = get(r->body, chat_list_name(r));
 	return is_list(list) && list.n >= 2 && is_str(list.v[1]) && list.v[1].n == 1 &&
 	       list.v[1].s == b->p + m->first + 2;
 }
 
-/* Make the list of all messages: the first one, those that are not read, the new ones. */
+/* Convert a body of another API: its first message and what is around it, and the rest. Returns
+ * false if the rest changes the message before it.
+ *
+ * Responses: whether the answer goes on is told by the status of the last item. <r->body> is the
+ * shortened one, [first, "-", new ...], so its last item is that of the body only if <rest> is not
+ * empty: otherwise it is the mark. */
+static bool convert(struct rendering *r, struct make *k, const struct memo *m, struct jval *first,
+    struct jval *rest)
+{
+	const struct make_anthropic *how = &r->c->anthropic;
+	struct jval body = make_copy(k, r->body);
+	struct make_map map = { .n = 0 };
+
+	if (r->b->api == CHAT_RESPONSES && rest->n == 0)
+		return false;
+	make_put(k, body, chat_list_name(r), *first);
+	if (r->b->api == CHAT_MESSAGES) {
+		body = make_of_anthropic(k, how, body, &map);
+		*rest = make_of_anthropic_list(k, how, *rest, &r->map);
+	} else {
+		body = make_of_responses(k, body, &map);
+		make_responses_options(k, body, r->body);
+		*rest = make_of_responses_list(k, *rest, m->last, &r->map);
+	}
+	r->map.system |= map.system;
+	if (k->state != MAKE_GOOD || r->map.joins)
+		return false;
+	r->body = body;
+	*first = get(body, "messages");
+	return is_list(*first) && first->n == m->front &&
+	       system_hash(r, *first, m->front) == m->system;
+}
+
+/* Make the list of all messages: the first ones, those that are not read, the new ones. */
 static bool make_list(struct rendering *r, const struct memo *m)
 {
 	struct make k = { .mem = r->s->mem, .work = r->work };
-	struct jval list = get(r->body, "messages"), first, rest, *all;
-	struct make_how how = { .aliases = r->c->aliases };
+	struct jval list = get(r->body, chat_list_name(r)), *all;
+	struct jval first = jval_list(list.v, 1), rest = jval_list(list.v + 2, list.n - 2);
+	struct make_how how = { .aliases = r->c->aliases, .responses = r->b->api == CHAT_RESPONSES };
 
-	r->tools = make_tools(&k, get(r->body, "tools"));
-	how.parts = traits_of(r)->parts;
-	first = make_messages(&k, &how, jval_list(list.v, 1));
-	rest = make_messages(&k, &how, jval_list(list.v + 2, list.n - 2));
-	r->developer = k.developer;
-	all = make_take(&k, (m->messages + (size_t)rest.n) * sizeof(*all));
-	if (k.state != MAKE_GOOD)
+	if (r->b->api != CHAT_COMPLETIONS && !convert(r, &k, m, &first, &rest))
 		return false;
-	all[0] = first.v[0];
-	for (uint32_t i = 1; i < m->messages; i++)
-		all[i] = (struct jval){ .kind = JV_UNREAD };
+	r->made = rest;
+	if (r->c->format == CHAT_TEMPLATE) {
+		r->tools = make_tools(&k, get(r->body, "tools"));
+		how.parts = traits_of(r)->parts;
+		first = make_messages(&k, &how, first);
+		rest = make_messages(&k, &how, rest);
+		r->developer = k.developer;
+	}
+	all = make_take(&k, (m->messages + (size_t)rest.n) * sizeof(*all));
+	if (k.state != MAKE_GOOD || first.n != m->front || m->front > m->messages)
+		return false;
+	if (first.n > 0)
+		memcpy(all, first.v, first.n * sizeof(*all));
+	for (uint32_t i = first.n; i < m->messages; i++)
+		all[i] = jinja_unread(i, word_at(r->known, i) >> ROLE_SHIFT);
 	if (rest.n > 0)
 		memcpy(all + m->messages, rest.v, rest.n * sizeof(*all));
+	r->all = all;
 	r->messages = jval_list(all, m->messages + rest.n);
 	r->messages.flags = JV_HAS_UNREAD;
 	return true;
@@ -87,7 +169,7 @@ static bool options_allow(struct rendering *r)
 	struct jval tools = get(r->body, "tools");
 
 	return chat_take_truncation(r) == CHAT_DONE && is_none(get(r->body, "chat_template")) &&
-	       !(is_list(tools) && tools.n == 0);
+	       (r->b->api == CHAT_RESPONSES || !(is_list(tools) && tools.n == 0));
 }
 
 bool chat_turn_on(struct rendering *r)
@@ -95,28 +177,107 @@ bool chat_turn_on(struct rendering *r)
 	struct chat_turn *t = r->b->turn;
 	struct jinja_resume *as = &r->s->resume;
 	struct span state = t->memo;
+	enum chat_result result;
 	struct memo m;
-	size_t had;
+	size_t had, words;
 
 	t->resumed = t->good = false;
 	if (state.n <= sizeof(m) || !may_go_on(r))
 		return false;
 	memcpy(&m, state.p, sizeof(m));
 	had = jinja_mem_used(r->s->mem);
-	if (!read_rest(r, &m) || !options_allow(r) || !make_list(r, &m))
+	if (m.messages > (state.n - sizeof(m)) / sizeof(uint32_t))
+		return false;
+	r->known = state.p + sizeof(m);
+	words = m.messages * sizeof(uint32_t);
+	if (!read_rest(r, &m) || !options_allow(r))
+		return false;
+	chat_note_unseen(r);
+	if (!make_list(r, &m))
 		return false;
 	work_spend(r->work, (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
 	if (!may_go_on(r) || uses_tools(r) != m.tool_use)
 		return false;
 	as->key = t->key;
-	as->from = span_of(state.p + sizeof(m), state.n - sizeof(m));
+	as->from = span_of(r->known + words, state.n - sizeof(m) - words);
 	as->lead = t->lead;
 	r->resume = as;
-	r->completion = chat_completes(r);
-	if (chat_write(r, &r->s->text) != CHAT_DONE || chat_check_halves(r) != CHAT_DONE)
+	r->completion = chat_completes(r) || r->c->format == CHAT_HARMONY;
+	if (r->b->cut && r->messages.n == m.messages)	/* how the last one goes on */
+		return false;
+	result = r->b->cut ? chat_write_part(r) : chat_write(r, &r->s->text);
+	if (result != CHAT_DONE || chat_check_halves(r) != CHAT_DONE)
 		return false;
 	t->resumed = true;
-	chat_turn_leave(r, m.messages, span_of(state.p, sizeof(m)));
+	chat_turn_leave(r, m.messages, state);
+	return true;
+}
+
+/* Return item <at> of what is made of <list>, a message of the body, or the items of one. */
+static struct jval made_of(struct rendering *r, struct make *k, struct jval list, uint32_t at)
+{
+	struct make_how how = {
+		.aliases = r->c->aliases, .parts = traits_of(r)->parts,
+		.responses = r->b->api == CHAT_RESPONSES,
+	};
+	struct make_map map;
+
+	if (r->b->api == CHAT_MESSAGES)
+		list = make_of_anthropic_list(k, &r->c->anthropic, list, &map);
+	else if (r->b->api == CHAT_RESPONSES)
+		list = make_of_responses_list(k, list, 0, &map);
+	if (k->state != MAKE_GOOD || at >= list.n) {
+		make_fail(k, MAKE_UNKNOWN);
+		return jval_none();
+	}
+	list = make_messages(k, &how, jval_list(list.v + at, 1));
+	return k->state == MAKE_GOOD ? list.v[0] : jval_none();
+}
+
+/* Read objects, with commas between them, as a list. */
+static bool read_list(struct make *k, struct span text, struct jval *out)
+{
+	char *p = make_take(k, text.n + 2);
+
+	if (p == NULL)
+		return false;
+	p[0] = '[';
+	memcpy(p + 1, text.p, text.n);
+	p[text.n + 1] = ']';
+	return make_from_json(k->mem, k->work, span_of(p, text.n + 2), MESSAGE_DEPTH + 1, out) == 0 &&
+	       is_list(*out);
+}
+
+/* Read message <at> of those that are passed over. */
+bool chat_turn_read(void *rendering, uint32_t at, struct jval *out)
+{
+	struct rendering *r = rendering;
+	struct make k = { .mem = r->s->mem, .work = r->work };
+	struct span raw = r->b->raw, text;
+	uint32_t same = at;		/* the first one made of the same message */
+	struct jval v;
+	size_t from, to;
+
+	if (r->all[at].kind == JV_UNREAD) {
+		to = word_at(r->known, at) & END_MOST;
+		while (same > 0 && (word_at(r->known, same - 1) & END_MOST) == to)
+			same--;
+		from = same > 0 ? word_at(r->known, same - 1) & END_MOST : 0;
+		if (to > r->b->turn->at || to > raw.n || from >= to)
+			return false;
+		text = span_of(raw.p + from, to - from);
+		while (text.n > 0 && *text.p != '{') {		/* a comma and white space */
+			text.p++;
+			text.n--;
+		}
+		if (!read_list(&k, text, &v))
+			return false;
+		v = made_of(r, &k, v, at - same);
+		if (k.state != MAKE_GOOD || (k.developer && !traits_of(r)->developer))
+			return false;
+		r->all[at] = v;
+	}
+	*out = r->all[at];
 	return true;
 }
 
@@ -135,15 +296,75 @@ void chat_turn_start(struct rendering *r)
 }
 
 /* Set the ends of the messages; all after the first <known> ones are found. */
-static bool find_ends(const struct rendering *r, uint32_t known, struct span memo, struct ends *e)
+static bool find_ends(
+    struct rendering *r, uint32_t known, struct span memo, struct ends *e, uint64_t *shift)
 {
+	const struct buf *closed = &r->s->closed;
+	struct span body = r->b->cut ? span_of(closed->p, closed->n) : r->b->raw;
+	uint64_t at = r->b->turn->at;
 	struct memo m;
 
+	*shift = 0;
+	buf_start(&r->s->ends, 0);
+	e->all = &r->s->ends;
+	e->list = span_str(chat_list_name(r));
 	if (known == 0)
-		return ends_find(r->b->raw, e);
+		return ends_find(body, e) && !r->s->ends.failed;
 	memcpy(&m, memo.p, sizeof(m));
-	*e = (struct ends){ .n = known, .first = m.first };
-	return ends_go_on(r->b->raw, r->b->turn->at, e);
+	e->n = m.raw;
+	e->first = m.first;
+	if (r->b->cut) {
+		*shift = at - (m.first + strlen(MARK));
+		at -= *shift;
+	}
+	return ends_go_on(body, at, e) && !r->s->ends.failed;
+}
+
+/* Return the last item that joined the message of item <i>. */
+static uint32_t with_joined(const struct rendering *r, uint32_t i)
+{
+	while (r->b->api == CHAT_RESPONSES && i + 1 < r->map.n && r->map.after[i + 1] == r->map.after[i])
+		i++;
+	return i;
+}
+
+/* Return how many messages of the body the first <n> made ones are of, without those of an earlier
+ * body, of which <known> were made. Returns 0 if no message of the body ends there. */
+static uint32_t raw_up_to(const struct rendering *r, uint32_t known, uint32_t n)
+{
+	uint32_t i = 0;
+
+	if (r->b->api == CHAT_COMPLETIONS)
+		return n - known;
+	while (i < r->map.n && known + r->map.after[i] < n)
+		i++;
+	return i < r->map.n && known + r->map.after[i] == n ? with_joined(r, i) + 1 : 0;
+}
+
+/* Write the roles and ends of the made messages that are new. */
+static void add_words(struct rendering *r, uint32_t known, uint32_t messages, uint64_t shift)
+{
+	uint32_t raw = 0;	/* the message of the body, of the new ones */
+
+	for (uint32_t i = known; i < messages; i++) {
+		uint32_t w = jinja_role(get_text(r->messages.v[i], "role")) << ROLE_SHIFT;
+
+		while (r->b->api != CHAT_COMPLETIONS && known + r->map.after[raw] <= i)
+			raw++;
+		if (r->b->api == CHAT_COMPLETIONS)
+			raw = i - known;
+		w |= word_at(r->s->ends.p, with_joined(r, raw)) + (uint32_t)shift;
+		buf_add(&r->s->left, &w, sizeof(w));
+	}
+}
+
+/* Set what is noted of a whole body: what its first message and those before it are. Returns false
+ * if a later item is part of them. */
+static bool note_front(const struct rendering *r, struct memo *m)
+{
+	m->front = r->b->api == CHAT_COMPLETIONS ? 1 : r->map.after[0];
+	m->system = system_hash(r, r->made, m->front);
+	return with_joined(r, 0) == 0;
 }
 
 void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
@@ -151,22 +372,37 @@ void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
 	const struct jinja_resume *as = r->resume;
 	struct chat_turn *t = r->b->turn;
 	struct buf *left = &r->s->left;
-	struct memo m;
-	struct ends e;
+	uint32_t raw, all = r->b->api == CHAT_COMPLETIONS ? r->messages.n - known : r->map.n;
+	uint64_t shift;
+	struct memo m = { .raw = 0 };
+	struct ends e = { .n = 0 };
 
-	if (!as->good || as->messages < 2 || as->messages <= known ||
-	    r->messages.n - as->messages >= ENDS_KEPT ||
+	if (!as->good || as->text_at > r->s->text.n || as->messages < 2 || as->messages <= known ||
 	    chat_has_replacement(span_of(r->s->text.p, as->text_at)) ||
-	    !find_ends(r, known, memo, &e) || e.n != r->messages.n || e.first > UINT32_MAX)
+	    (raw = raw_up_to(r, known, as->messages)) == 0 ||
+	    !find_ends(r, known, memo, &e, &shift) || r->b->raw.n > END_MOST)
 		return;
-	m = (struct memo){ (uint32_t)e.first, as->messages, uses_tools(r) };
+	if (known > 0)
+		memcpy(&m, memo.p, sizeof(m));
+	if ((known == 0 && !note_front(r, &m)) || e.n != m.raw + all ||
+	    raw + m.raw < 2)
+		return;
+	t->left_at = word_at(r->s->ends.p, raw - 1) + shift;
+	m.first = (uint32_t)e.first;
+	m.messages = as->messages;
+	if (r->b->api == CHAT_RESPONSES)
+		m.last = make_has(r->made.v[m.messages - known - 1]);
+	m.raw += raw;
+	m.tool_use = uses_tools(r);
 	buf_start(left, 0);
 	buf_add(left, &m, sizeof(m));
+	if (known > 0)
+		buf_add(left, memo.p + sizeof(m), known * sizeof(uint32_t));
+	add_words(r, known, m.messages, shift);
 	buf_add(left, as->state.p, as->state.n);
 	if (left->failed)
 		return;
 	t->good = true;
-	t->left_at = e.last[(as->messages - 1) % ENDS_KEPT];
 	t->text_at = as->text_at;
 	t->left = span_of(left->p, left->n);
 }

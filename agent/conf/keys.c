@@ -394,7 +394,7 @@ const struct conf_key conf_keys[] = {
 	  .help = "Kind of pages: of text, or of tokens by the model's tokenizer." },
 	{ "models.tokenizer", TYPE_FILE, HOME_MODEL, FIELD(struct model_opts, tokenizer), 0,
 	  MODEL_PATH_MAX, RELOAD,
-	  .help = "Path below models_dir: tokenizer.json, tekken.json or a rank file of tiktoken." },
+	  .help = "Path below models_dir: tokenizer.json, tekken.json, a SentencePiece model or ranks." },
 	{ "models.tokenizer_config", TYPE_FILE, HOME_MODEL,
 	  FIELD(struct model_opts, tokenizer_config), 0, MODEL_PATH_MAX, RELOAD,
 	  .help =

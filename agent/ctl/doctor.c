@@ -39,7 +39,7 @@ static int doctor_usage(FILE *to, int status)
 	    "--update the one that brings its lines up to date after servers were added or renamed,\n"
 	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths.\n\n"
 	    "Exits with 0 if all is well, 1 if something is wrong, 2 if a file of -c or -f cannot be "
-	    "read.\n");
+	    "read, 64 if these arguments are wrong.\n");
 	return status;
 }
 

@@ -289,6 +289,16 @@ static int send_and_find(struct live *l)
 	return 0;
 }
 
+/* Judge a line without <why> that the list of variables leaves out: the agent knows the rest. */
+static int judge_left_out(const struct live *l)
+{
+	printf("note  filter: the list of variables (vars in the SPOE file) leaves out why, so the agent "
+	    "is asked whether it decided\n");
+	if (l->want[0] != '\0' && strcmp(l->want, "-") != 0 && strcmp(l->want, l->srv) == 0)
+		live_passed("server", "HAProxy took %s, as the agent chose", l->srv);
+	return 0;
+}
+
 static int judge_line(struct live *l)
 {
 	bool none = l->why[0] == '\0' || strcmp(l->why, "-") == 0;
@@ -304,6 +314,8 @@ static int judge_line(struct live *l)
 	if (none && l->err[0] != '\0' && strcmp(l->err, "-") != 0)
 		return live_lost("filter", "HAProxy's error %s, %s: %s", l->err, e != NULL ? e->cause : "unknown",
 		    e != NULL ? e->remedy : "look into the logs of HAProxy and of the agent");
+	if (none && !doctor_sets(l->d, l->be, "why"))
+		return judge_left_out(l);
 	if (none)
 		return live_lost("filter", "HAProxy did not ask the agent: check that the path is one of "
 		    "api-paths.lst, and the group and the conditions of send-spoe-group in %s", l->be);
@@ -311,6 +323,9 @@ static int judge_line(struct live *l)
 		return live_lost("agent", "it chose no server (%s): check the line set-var-fmt(txn.load) in %s, "
 		    "and that servers are up", l->why, l->be);
 	live_passed("filter", "HAProxy asked the agent in %s, the answer is %s", l->be, l->why);
+	if (!doctor_sets(l->d, l->be, "server"))
+		return live_lost("server", "the list of variables (vars in the SPOE file) leaves out server, so "
+		    "HAProxy balances: add it");
 	if (strcmp(l->want, "-") == 0 || l->want[0] == '\0')
 		printf("note  server: the agent named none (%s), so HAProxy balanced\n", l->why);
 	else if (strcmp(l->want, l->srv) != 0)

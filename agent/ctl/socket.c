@@ -43,10 +43,10 @@ static int send_all(int fd, const char *p, size_t n, int64_t until)
 	return 0;
 }
 
-int ctl_command(const char *socket, const char *line, struct span body,
+int ctl_command_within(const char *socket, const char *line, struct span body, int limit_ms,
     void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why)
 {
-	int64_t until = ctl_now_ms() + WHOLE_MS;
+	int64_t until = ctl_now_ms() + limit_ms;
 	int fd = connect_socket(socket, why), rc;
 	char text[16384];
 	ssize_t n;
@@ -63,6 +63,12 @@ int ctl_command(const char *socket, const char *line, struct span body,
 		*why = strerror(errno);
 	close(fd);
 	return n < 0 || rc < 0 ? -1 : 0;
+}
+
+int ctl_command(const char *socket, const char *line, struct span body,
+    void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why)
+{
+	return ctl_command_within(socket, line, body, WHOLE_MS, take, arg, why);
 }
 
 /* ---- a command ---------------------------------------------------------------------------- */

@@ -6,9 +6,12 @@
 
 /* Send <line>, its newline and <body> to <socket>, a path with or without "unix@", and call <take>
  * with what comes back until the agent closes. Returns 0, or -1 with <why>, which is a literal or
- * from strerror(). Each read waits at most 10 s, and the whole takes at
- * most 60 s. */
+ * from strerror(). Each read waits at most 10 s, and the whole takes at most 60 s. */
 int ctl_command(const char *socket, const char *line, struct span body,
+    void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why);
+
+/* The same, and the whole takes at most <limit_ms>. */
+int ctl_command_within(const char *socket, const char *line, struct span body, int limit_ms,
     void (*take)(void *arg, const char *p, size_t n), void *arg, const char **why);
 
 #endif

@@ -30,7 +30,7 @@ static int usage(FILE *to, int status)
 		"usage: kvroutectl tokenize --tokenizer FILE [--config FILE] [--pattern NAME]\n"
 		"                           [--normalizer NAME] [--special] [--count] [--null] [--bench] < text\n"
 		"\n"
-		"  --tokenizer FILE  tokenizer.json, tekken.json, or a tiktoken rank file\n"
+		"  --tokenizer FILE  tokenizer.json, tekken.json, a SentencePiece model or a rank file\n"
 		"  --config FILE     tokenizer_config.json\n"
 		"  --pattern NAME    of a rank file: cl100k, o200k, kimi, qwen, gpt2 or a regular expression\n"
 		"  --normalizer NAME of a rank file: none or nfc; not given, as the pattern's name says\n"

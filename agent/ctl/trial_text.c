@@ -8,6 +8,7 @@
 #include "agent/ctl/trial.h"
 
 #define SURE	1.96	/* standard errors of a 95 % interval */
+#define SOME	20	/* requests, of which one at least should have been reported */
 
 struct mean {
 	double mean, low, high;
@@ -41,22 +42,28 @@ static double percent(double part, double of)
 
 /* What is known of the servers of a pool. */
 struct speeds {
-	unsigned all, learned;
+	unsigned all, learned;	/* of those that are up */
+	unsigned needed;	/* three quarters of all, as the agent counts: backup servers, too */
 };
 
 static struct speeds speeds_of(const struct status *s, const char *pool)
 {
-	struct speeds v = { 0, 0 };
+	struct speeds v = { 0, 0, 0 };
+	unsigned servers = 0;
 
 	for (size_t i = 0; i < s->servers.n; i++) {
 		const struct status_server *x = &s->servers.p[i];
 
-		if (strcmp(x->pool, pool) != 0 || !(x->up > 0))
+		if (strcmp(x->pool, pool) != 0)
+			continue;
+		servers++;
+		if (!(x->up > 0))
 			continue;
 		v.all++;
 		v.learned += strcmp(x->speed_source, "learned") == 0 ||
 		    strcmp(x->speed_source, "configuration") == 0;
 	}
+	v.needed = (servers * 3 + 3) / 4;
 	return v;
 }
 
@@ -85,8 +92,11 @@ static void say_saved(FILE *to, const struct status_pool *p, const struct mean *
 
 static void say_early(FILE *to, const struct status_pool *p, const struct speeds *v)
 {
-	fprintf(to, "It is too early to tell: the speeds of %u of %u servers are learned, and %.0f of at "
-	    "least %d requests came since then, so there is no confidence.\n", v->learned, v->all,
+	fprintf(to, "It is too early to tell: the speeds of %u of %u servers are learned", v->learned,
+	    v->all);
+	if (v->learned < v->needed)
+		fprintf(to, " (%u are needed)", v->needed);
+	fprintf(to, ", and %.0f of at least %d requests came since then, so there is no confidence.\n",
 	    p->shadow.timed > 0 ? p->shadow.timed : 0, TRIAL_ENOUGH);
 }
 
@@ -100,10 +110,16 @@ static void say_sure(
 	    v == VERDICT_GAIN ? "" : v == VERDICT_LOSS ? ", which is a loss" : ", which may be nothing");
 }
 
-/* Without reports of requests no speed is ever learned. */
-static void say_wait(FILE *to, const struct status_pool *p)
+/* Without reports of requests no speed is ever learned. The first may still be on their way. */
+static bool unreported(const struct status *s, const struct status_pool *p)
 {
-	if (strcmp(p->facts, "load") == 0 || strcmp(p->facts, "none") == 0)
+	return (strcmp(p->facts, "load") == 0 || strcmp(p->facts, "none") == 0) &&
+	    p->shadow.requests >= SOME && !(s->all.ends > 0) && !(s->all.first_tokens > 0);
+}
+
+static void say_wait(FILE *to, const struct status *s, const struct status_pool *p)
+{
+	if (unreported(s, p))
 		fprintf(to, "Nothing reports first tokens or ends of requests, so speeds are never learned: run "
 		    "kvroutectl doctor, and leave pool %s in shadow mode.\n", p->name);
 	else
@@ -156,7 +172,7 @@ static void say_pool(FILE *to, const struct status *s, const struct status_pool 
 	say_saved(to, p, &seconds);
 	if (v == VERDICT_FEW) {
 		say_early(to, p, &speeds);
-		say_wait(to, p);
+		say_wait(to, s, p);
 		return;
 	}
 	say_sure(to, v, &tokens, &seconds);

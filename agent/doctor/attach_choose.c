@@ -180,7 +180,7 @@ void dr_plan_choose(struct dr_plan *p)
 
 static const char *const variables[] = {
 	"txn.api", "txn.load", "txn.pool", "txn.session", "txn.ptok", "txn.gtok", "txn.head",
-	"txn.kvroute",
+	"proc.kvroute_vars",
 };
 
 static const struct {
@@ -190,13 +190,23 @@ static const struct {
 	{ DR_BACKEND, "spoe_agent" }, { DR_DEFAULTS, "kvroute-agent" }, { DR_RING, "kvroute-feed" },
 };
 
+/* Tell if a line sets a variable of the agent. Those that read one stay: the list of variables has
+ * what they read. */
+static bool sets_agents(struct span line)
+{
+	static const char *const begins[] = { "set-var(txn.kvroute.", "set-var-fmt(txn.kvroute." };
+
+	return memmem(line.p, line.n, begins[0], strlen(begins[0])) != NULL ||
+	    memmem(line.p, line.n, begins[1], strlen(begins[1])) != NULL;
+}
+
 static const char *used_variable(struct span line)
 {
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
 		if (dr_has_variable(line, variables[i]))
 			return variables[i];
 	}
-	return NULL;
+	return sets_agents(line) ? "txn.kvroute" : NULL;
 }
 
 /* Names that the added lines use must be free. */

@@ -1,6 +1,6 @@
 /* attach_edit.c - the lines that attach kvroute, as haproxy-conf/ has them, and where they go.
  *
- *   global      its end: tune.bufsize, if the buffer is small
+ *   global      its end: tune.bufsize, if the buffer is small; the list of variables to set
  *   frontend    after its last request rule: log, format, unique-id, what is a request of an API
  *   backend     after its last request rule: filter, load, messages; use-server after its own
  *   last file   its end: the ring, the agent's defaults, the agent's backend
@@ -14,8 +14,10 @@
 #define SLACK		2048	/* of the bound, for what is added to headers or load later */
 #define ROUND		1024	/* so that one server more seldom changes the bound */
 #define BODY_LEAST	8192
-#define FIRST_WAIT_MS	600000
-#define NO_TIMEOUT	"24d"	/* without timeout server the first token may take as long */
+#define BODY_WAIT_MS	600000
+/* variables that the added lines read */
+#define ADDED_READ	(1u << VAR_SERVER | 1u << VAR_ALT | 1u << VAR_WHY)
+#define NO_TIMEOUT	"24d"	/* of a side without timeout: HAProxy's longest */
 
 #define ROUTED	" if { var(txn.kvroute.why) -m found }"
 #define ASKED	" if { var(txn.api) -m found }"
@@ -93,22 +95,35 @@ static void edit_global(struct dr_plan *p)
 {
 	const struct dr_section *s = last_global(p->d);
 	const struct dr_line *at;
+	bool small;
 
 	p->bufsize = dr_bufsize(p->d, &at);
-	if (p->bufsize >= BUFSIZE_SMALL)
-		return;
-	if (at != NULL && dr_is(at->w[0], "tune.bufsize"))
+	small = p->bufsize < BUFSIZE_SMALL;
+	if (small && at != NULL && dr_is(at->w[0], "tune.bufsize"))
 		dr_note(p, at, "tune.bufsize %d is added, because kvroute routes by what HAProxy holds of a "
 		    "body", BUFSIZE_WANTED);
-	p->bufsize = BUFSIZE_WANTED;
 	if (s == NULL)
 		line(p, "global");
-	line(p, dr_printf(&p->d->mem, "    tune.bufsize %d", BUFSIZE_WANTED));
+	if (small) {
+		p->bufsize = BUFSIZE_WANTED;
+		line(p, dr_printf(&p->d->mem, "    tune.bufsize %d", BUFSIZE_WANTED));
+	}
+	line(p, dr_printf(&p->d->mem, "    set-var proc.kvroute_vars str(%s)",
+	    dr_vars_text(p->d, ADDED_READ | dr_vars_read(p->d, "kvroute"))));
 	if (s == NULL)
 		add_edit(p, 0, 0);
 	else
 		add_edit(p, dr_file_of(p->d, s->at.file),
 		    dr_section_end(raws_of(p, s), dr_extent_of(raws_of(p, s), &s->at)));
+}
+
+/* Return how long HAProxy waits for a body of the side whose timeout is <t>: no shorter than that,
+ * because the request fails at its end. A side that sends nothing is ended by its own timeout. */
+static const char *body_time(const struct dr_line *t)
+{
+	if (t == NULL)
+		return NO_TIMEOUT;
+	return dr_time(t->w[2]) > BODY_WAIT_MS ? t->w[2] : "10m";
 }
 
 /* ---- frontends ----------------------------------------------------------------------------- */
@@ -133,7 +148,8 @@ static void write_front(struct dr_plan *p, const struct dr_section *f)
 	line(p, api_paths);
 	line(p, session);
 	line(p, user);
-	line(p, "    http-request wait-for-body time 10s" ASKED);
+	line(p, dr_printf(&p->d->mem, "    http-request wait-for-body time %s" ASKED UP,
+	    body_time(dr_find(p->d, f, "timeout", "client"))));
 }
 
 /* ---- pools --------------------------------------------------------------------------------- */
@@ -191,8 +207,7 @@ static void write_uses(struct dr_plan *p)
 
 static void write_answers(struct dr_plan *p, const struct dr_section *s)
 {
-	const struct dr_line *t = dr_find(p->d, s, "timeout", "server");
-	const char *time = t == NULL ? NO_TIMEOUT : dr_time(t->w[2]) > FIRST_WAIT_MS ? t->w[2] : "10m";
+	const char *time = body_time(dr_find(p->d, s, "timeout", "server"));
 
 	line(p, ".if version_atleast(3.0)");
 	line(p, dr_printf(&p->d->mem, "    http-response wait-for-body time %s at-least 1" ROUTED, time));
@@ -317,7 +332,7 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 	    "    option dontlog-normal\n"
 	    "    use-backend spoe_agent\n\n"
 	    "spoe-message route\n"
-	    "    args uid=unique-id asked_ms=date(0,ms) pool=");
+	    "    args uid=unique-id asked_ms=date(0,ms) vars=var(proc.kvroute_vars) pool=");
 	buf_str(to, pool);
 	buf_str(to, " load=var(txn.load) path=path tenant=var(txn.tenant) model=var(txn.model) "
 	    "session=var(txn.session) blen=req.body_len bsize=req.body_size body=req.body,bytes(0,");

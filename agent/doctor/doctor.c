@@ -346,6 +346,7 @@ int doctor_check(struct doctor *d)
 		if (!a->readable || a->spoe.scope.n == 0)
 			continue;
 		dr_check_spoe(d, a);
+		dr_check_vars(d, a);
 		dr_check_agent(d, a);
 		dr_check_front(d, a);
 		dr_check_body(d, a);

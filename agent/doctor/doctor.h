@@ -89,6 +89,10 @@ void doctor_way_of(struct doctor *d, struct doctor_way *w);
 size_t doctor_bufsize(const struct doctor *d);
 bool doctor_is_pool(const struct doctor *d, const char *backend);
 
+/* Tell if the agent sets its variable <name> for requests of <backend>: the list of variables has
+ * it, or there is none. */
+bool doctor_sets(struct doctor *d, const char *backend, const char *name);
+
 /* Return the exit status: 0 clean, 1 faults or warnings, 2 unreadable. */
 int doctor_status(const struct doctor *d);
 

@@ -10,6 +10,7 @@
 #include "agent/base/vec.h"
 #include "agent/doctor/doctor.h"
 #include "agent/route/problems.h"
+#include "agent/route/vars.h"
 
 #define DR_WORDS	64	/* MAX_LINE_ARGS of HAProxy */
 #define DR_DEPTH	16	/* nested .if: MAXNESTEDCONDS of HAProxy is 16 */
@@ -297,6 +298,8 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	X(ANSWER_LOST, NULL, PROBLEM_ANSWER_LOST, FAULT, NULL) \
 	X(UNREGISTERED, "unregistered", PROBLEM_COUNT, WARNING, \
 	    "variables of the agent are not registered, so HAProxy drops those that no line names") \
+	X(VARS_LEFT_OUT, "vars_left_out", PROBLEM_COUNT, FAULT, \
+	    "a variable of the agent is read, but the list of variables to set leaves it out") \
 	X(CONTINUE_ON_ERROR, "continue_on_error", PROBLEM_COUNT, WARNING, \
 	    "continue-on-error makes each error cost its timeout twice") \
 	X(TIMEOUT, "timeout", PROBLEM_COUNT, WARNING, "a timeout does not suit") \
@@ -378,6 +381,7 @@ void dr_say(struct doctor *d, enum dr_rule rule, const struct dr_line *at, const
 	    const char *remedy, ...) __attribute__((format(printf, 5, 6)));
 
 void dr_check_spoe(struct doctor *d, const struct dr_attached *a);
+void dr_check_vars(struct doctor *d, const struct dr_attached *a);
 void dr_check_load(struct doctor *d, const struct dr_attached *a);
 void dr_check_pool(struct doctor *d, const struct dr_attached *a);
 void dr_check_front(struct doctor *d, const struct dr_attached *a);
@@ -386,6 +390,11 @@ void dr_check_body(struct doctor *d, const struct dr_attached *a);
 void dr_check_place(struct doctor *d, const struct dr_attached *a);
 void dr_check_agent(struct doctor *d, const struct dr_attached *a);
 void dr_check_feed(struct doctor *d, const struct dr_attached *a);
+
+/* Return the set of variables txn.<prefix>.NAME of the agent that a line reads. */
+uint32_t dr_vars_read(struct doctor *d, const char *prefix);
+/* Write a set of variables as the argument "vars" lists them: "server+alt+why". */
+const char *dr_vars_text(struct doctor *d, uint32_t vars);
 
 /* Return the first line of a proxy that sends the group <group> of <a>, or of any group if NULL;
  * <order>: its place among the request rules. NULL: none. */

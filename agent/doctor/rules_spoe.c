@@ -169,11 +169,11 @@ static void check_wait(struct doctor *d, const struct dr_attached *a)
 
 		if (f != s && dr_leads(d, f, s) && !waits && !has_wait(d, f))
 			dr_say(d, DR_BODY_EARLY, &f->at, f->name,
-			    "add: http-request wait-for-body time 10s if { var(txn.api) -m found }");
+			    "add: http-request wait-for-body time 10m if { var(txn.api) -m found }");
 	}
 	if (!waits && dr_is_front(s))
 		dr_say(d, DR_BODY_EARLY, &s->at, s->name,
-		    "add: http-request wait-for-body time 10s if { var(txn.api) -m found }");
+		    "add: http-request wait-for-body time 10m if { var(txn.api) -m found }");
 }
 
 void dr_check_body(struct doctor *d, const struct dr_attached *a)

@@ -13,7 +13,7 @@
  * to the next, caches of 2 M tokens with 40 open requests seemed to have 1 M to 2.6 M.
  *
  * Cost: about 50 places for a prompt, and 512 additions for each change of distance in it, some
- * microseconds; 80 sizes for each first token that is evidence. */
+ * microseconds, if the prompt may be watched; 80 sizes for each first token that is evidence. */
 #include <math.h>
 #include <string.h>
 
@@ -127,11 +127,14 @@ static uint64_t place_of(const struct capacity *c, uint32_t run)
 	return (uint64_t)(UINT32_MAX - ago) << 32 | (RUNS_MAX - ((c->run - run) & RUN_BITS));
 }
 
-/* Sum the tokens of later runs, and half of those in the same run. */
+/* Sum the tokens of later runs, and half of those in the same run. None is later than the newest
+ * that is open. */
 static uint32_t distance(const struct capacity *c, uint32_t run)
 {
 	uint64_t d = c->live[run % RUNS_MAX] / 2, place = place_of(c, run);
 
+	if (((c->run ^ run) & RUN_BITS) == 0 && c->open[run % RUNS_MAX] > 0)
+		return (uint32_t)d;
 	for (uint32_t i = 0; i < RUNS_MAX; i++)
 		if (place_of(c, c->run - i) > place)
 			d += c->live[(c->run - i) % RUNS_MAX];
@@ -235,6 +238,38 @@ static bool is_evidence(const struct capacity_sent *s, uint32_t depth, uint32_t 
 	return depth <= s->matched || (s->room > 0 && far > s->room / 2);
 }
 
+static const struct mark *mark_found(
+    const struct capacity *c, const struct marks_table *t, uint64_t hash)
+{
+	const struct mark *k = &t->at[hash % TABLE_MARKS];
+
+	return k->tag == (uint32_t)(hash >> 32) && is_known(c, k->run) ? k : NULL;
+}
+
+/* Tell if the beginning up to <depth> is most of what the index says is cached. */
+static bool covers_match(const struct capacity_sent *s, uint32_t depth)
+{
+	return depth >= (uint64_t)s->matched * s->page_tokens / 4 * 3;
+}
+
+/* Tell if the request may be watched, if all marks that are found and may be evidence are. Only
+ * then their distances are worth their cost. */
+static bool may_watch(const struct capacity *c, const struct marks_table *t,
+    const struct capacity_sent *s, const uint64_t *hash, msec now)
+{
+	struct watched_prompt most = { .sent = now };
+	uint32_t i = s->marks->n;
+
+	if (s->unseen > 0 || c->unseen > UNSEEN_SHARE)
+		return false;
+	while (i > 0 && (!is_evidence(s, s->marks->depth[i - 1], UINT32_MAX) ||
+	    mark_found(c, t, hash[i - 1]) == NULL))
+		i--;
+	if (i > 0)
+		add_step(&most, s->marks->depth[i - 1] * s->page_tokens, 0);
+	return covers_match(s, deepest(&most)) && worth_watching(c, &most, s->waiting);
+}
+
 /* A mark that another one has replaced counts as used with the next mark found. If too many are
  * missing at the end of the cached part, its distance is unknown. Of the unseen tokens at most as
  * many as were seen add to the distances of others, because they may never come.
@@ -250,7 +285,7 @@ void capacity_sent(
 	uint64_t seen = s->tokens - s->unseen, tokens = s->unseen < seen ? s->tokens : 2 * seen;
 	uint64_t hash[MARKS_MAX];
 	uint32_t told = 0, last = 0, far = 0;
-	bool lost = false;
+	bool lost;
 
 	for (uint32_t i = 0; i < m->n; i++) {
 		hash[i] = stir(c->salt ^ m->key[i]);
@@ -258,13 +293,14 @@ void capacity_sent(
 	}
 	if (s->tokens > 0)
 		c->unseen += UNSEEN_SMOOTH * ((float)s->unseen / (float)s->tokens - c->unseen);
+	lost = !may_watch(c, t, s, hash, now);
 	next_run(c);
 	for (uint32_t i = 0; i < m->n; i++) {
 		uint64_t h = hash[i];
 		struct mark *k = &t->at[h % TABLE_MARKS];
 
-		if (k->tag == (uint32_t)(h >> 32) && is_known(c, k->run)) {
-			if (k->run != last)
+		if (mark_found(c, t, h) != NULL) {
+			if (!lost && k->run != last)
 				far = distance(c, last = k->run);
 			if (!lost && is_evidence(s, m->depth[i], far))
 				add_step(&w, m->depth[i] * s->page_tokens, far);
@@ -282,9 +318,17 @@ void capacity_sent(
 	}
 	if (tokens > (uint64_t)told * s->page_tokens)
 		use(c, tokens - (uint64_t)told * s->page_tokens);
-	if (s->unseen == 0 && deepest(&w) >= (uint64_t)s->matched * s->page_tokens / 4 * 3 &&
+	if (s->unseen == 0 && covers_match(s, deepest(&w)) &&
 	    worth_watching(c, &w, s->waiting))
 		c->watched = w;
+}
+
+/* Forget all marks: change the salt, under which none of them is found. */
+void capacity_cleared(struct capacity *c)
+{
+	c->salt = stir(c->salt + 1);
+	memset(c->live, 0, sizeof(c->live));
+	c->watched.uid = 0;
 }
 
 void capacity_output(struct capacity *c, uint64_t tokens)
@@ -493,6 +537,29 @@ static bool agrees(
 	return c->own.against[all] - c->own.against[own] < AGREES;
 }
 
+/* Set how likely each size is; the sum is 1. <strength>: as STRENGTH. */
+static void set_likelihoods(const struct capacity *c, const struct capacity_pool *p,
+    const struct prior *prior, double strength, double w[CAPACITY_SIZES])
+{
+	double share = p->all.n > POOL_WEIGHT ? POOL_WEIGHT / p->all.n : 1, least = INFINITY, sum = 0;
+
+	if (c->recalled == 0 && agrees(c, p, prior))
+		share = 1;
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
+		w[i] = strength * ((1 - share) * c->own.against[i] + share * p->all.against[i]) +
+		    STRENGTH * unlikely(prior, i);
+		least = w[i] < least ? w[i] : least;
+	}
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
+		double log_w = least - w[i];
+
+		w[i] = log_w > LEAST_LOG ? exp(log_w) : 0;
+		sum += w[i];
+	}
+	for (unsigned i = 0; i < CAPACITY_SIZES; i++)
+		w[i] /= sum;
+}
+
 /* Return the mean of the logarithms of all sizes, weighed by their likelihood. As long as nothing
  * was evicted, all large sizes explain the same; then they are far apart, and the result is 0
  * unless even the small ones of them are far above the guess. Simulated with sessions of agents
@@ -503,32 +570,48 @@ static bool agrees(
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess)
 {
 	const struct prior prior = prior_of(c, guess);
-	double share = p->all.n > POOL_WEIGHT ? POOL_WEIGHT / p->all.n : 1;
-	double against[CAPACITY_SIZES], least = INFINITY, sum = 0, mean = 0, square = 0;
+	double w[CAPACITY_SIZES], mean = 0, square = 0;
 
 	if (p->all.n < 1)
 		return 0;
-	if (c->recalled == 0 && agrees(c, p, &prior))
-		share = 1;
+	set_likelihoods(c, p, &prior, STRENGTH, w);
 	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		against[i] = (1 - share) * c->own.against[i] + share * p->all.against[i] +
-		    unlikely(&prior, i);
-		least = against[i] < least ? against[i] : least;
+		mean += w[i] * octaves_at(i);
+		square += w[i] * octaves_at(i) * octaves_at(i);
 	}
-	for (unsigned i = 0; i < CAPACITY_SIZES; i++) {
-		double log_w = STRENGTH * (least - against[i]), x = octaves_at(i);
-		double w = log_w > LEAST_LOG ? exp(log_w) : 0;
-
-		sum += w;
-		mean += w * x;
-		square += w * x * x;
-	}
-	mean /= sum;
-	if (square / sum - mean * mean <= SURE_OCTAVES * SURE_OCTAVES)
+	if (square - mean * mean <= SURE_OCTAVES * SURE_OCTAVES)
 		return (uint64_t)(CAPACITY_LEAST * exp2(mean));
 	return mean < prior.centre + LARGE_OCTAVES
 	    ? 0
 	    : (uint64_t)(CAPACITY_LEAST * exp2(mean) / UNSURE_LESS);
+}
+
+/* STRENGTH of the chance that an old prompt is still cached. A few first tokens that came late for
+ * another reason must not end all tries, because only a try can show that they misled. Hundreds of
+ * them, which show a full cache, leave no chance all the same. */
+#define CHANCE_STRENGTH	0.25
+
+double capacity_chance(
+    const struct capacity *c, const struct capacity_pool *p, uint64_t guess, uint64_t far)
+{
+	const struct prior prior = prior_of(c, guess);
+	double w[CAPACITY_SIZES], sum = 0;
+
+	set_likelihoods(c, p, &prior, CHANCE_STRENGTH, w);
+	for (unsigned i = CAPACITY_SIZES; i-- > 0 && size_at(i) > (double)far;)
+		sum += w[i];
+	return sum;
+}
+
+bool capacity_far(
+    const struct capacity *c, const struct marks_table *t, uint64_t mark, uint64_t *far)
+{
+	const struct mark *k = mark_found(c, t, stir(c->salt ^ mark));
+
+	if (k == NULL)
+		return false;
+	*far = distance(c, k->run);
+	return true;
 }
 
 uint64_t capacity_bounded(uint64_t tokens)

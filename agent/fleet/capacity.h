@@ -137,6 +137,8 @@ void capacity_sent(
 uint32_t capacity_opened(struct capacity *c);
 void capacity_ended(struct capacity *c, uint32_t run);
 
+/* The cache is empty: no prompt was used there. What is known of its size stays. */
+void capacity_cleared(struct capacity *c);
 void capacity_output(struct capacity *c, uint64_t tokens);	/* <tokens> were generated there */
 
 /* The first token of <uid> came; any other end of it is capacity_forget(). Returns true if the
@@ -148,6 +150,16 @@ void capacity_forget(struct capacity *c, uint64_t uid);
 /* Return the size in tokens; 0: unknown. <guess>: expected size before any evidence; 0: a usual
  * one. */
 uint64_t capacity_estimate(const struct capacity *c, const struct capacity_pool *p, uint64_t guess);
+
+/* Set <far> to the reuse distance of a prompt's beginning, by the key of its mark. Returns false if
+ * it is unknown. O(RUNS_MAX). */
+bool capacity_far(
+    const struct capacity *c, const struct marks_table *t, uint64_t mark, uint64_t *far);
+
+/* Return the chance that what was last used <far> tokens ago is still cached: that of all sizes
+ * above. */
+double capacity_chance(
+    const struct capacity *c, const struct capacity_pool *p, uint64_t guess, uint64_t far);
 
 /* Return <tokens>, which may be any number, within the sizes that are compared. */
 uint64_t capacity_bounded(uint64_t tokens);

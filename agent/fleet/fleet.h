@@ -20,6 +20,7 @@
 #include "agent/fleet/penalty.h"
 #include "agent/fleet/rate.h"
 #include "agent/fleet/transfer.h"
+#include "agent/fleet/unseen.h"
 #include "agent/fleet/wait.h"
 #include "agent/policy/policy.h"
 
@@ -86,6 +87,7 @@ struct server {
 	double unseen_s;		/* of <unanswered_s>, work.unseen_s */
 	double unseen_left_s;		/* the same, drained one second a second */
 	uint32_t n_unanswered;		/* requests with that work */
+	uint32_t n_answered;		/* those whose first token was reported, ever, modulo 2^32 */
 	uint32_t n_elsewhere;		/* those without an answer yet whose work is elsewhere */
 	struct rate rate;
 	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
@@ -142,6 +144,7 @@ struct pool {
 	double mean_output;		/* tokens of an answer, smoothed; 0: unknown */
 	uint32_t n_outputs;		/* answers in it */
 	struct capacity_pool capacity;
+	struct unseen unseen;
 	size_t next_inferred;		/* server that is next in turn when evidence comes */
 	double busiest;			/* load of the busiest candidate, or its wait in requests */
 };

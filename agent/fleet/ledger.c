@@ -141,6 +141,7 @@ void ledger_answered(struct ledger_entry *e, msec now)
 		e->added = rate_answered(&e->server->rate, e->work.nominal_s, e->since, now);
 	else
 		rate_void(&e->server->rate, now);
+	e->server->n_answered++;
 	server_work_end(e->server, &e->work, now);
 }
 

@@ -38,10 +38,10 @@ struct ledger_entry {
 	/* by how much its answer weighs more than a usual one, in units of 1 / WEIGHT_ONE */
 	int16_t extra;
 	bool answered;		/* its first token was reported, at <answered_at> */
-	msec answered_at;
-	struct rate_added added;	/* by that, to the rate of <server> */
 	bool unsent;		/* no server got it, so its end says nothing about one */
 	server_id from;		/* the server we chose, if it went elsewhere; else SERVER_NONE */
+	msec answered_at;
+	struct rate_added added;	/* by that, to the rate of <server> */
 };
 
 struct ledger {

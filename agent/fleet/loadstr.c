@@ -15,29 +15,6 @@ static struct span split_at(struct span *s, char stop, bool *found)
 	return head;
 }
 
-/* Take digits and the comma after them; <more>: there is one. Large numbers stop at UINT32_MAX.
- * HAProxy's weight fetch is never signed. */
-static bool take_number(struct span *s, uint32_t *v, bool *more)
-{
-	uint64_t n = 0;
-	size_t i = 0;
-
-	for (; i < s->n && s->p[i] != ','; i++) {
-		if (s->p[i] < '0' || s->p[i] > '9')
-			return false;
-		n = n * 10 + (uint64_t)(s->p[i] - '0');
-		if (n > UINT32_MAX)
-			n = UINT32_MAX;
-	}
-	if (i == 0)
-		return false;
-	*v = (uint32_t)n;
-	*more = i < s->n;
-	i += *more;
-	*s = span_of(s->p + i, s->n - i);
-	return true;
-}
-
 void loadstr_start(struct loadstr *l, struct span text)
 {
 	struct span rest = text;
@@ -51,31 +28,59 @@ void loadstr_start(struct loadstr *l, struct span text)
 	}
 }
 
-static enum load_backup backup_mark(struct span *s)
+/* Take a number. Large ones stop at UINT32_MAX. HAProxy's weight fetch is never signed. */
+static bool take_number(const char **at, const char *end, uint32_t *v)
 {
-	enum load_backup b = s->n == 0 ? BACKUP_NO : s->p[0] == 'b' ? BACKUP_FIRST :
-			     s->p[0] == 'B' ? BACKUP_ALL : BACKUP_NO;
+	const char *p = *at;
+	uint64_t n = 0;
 
-	if (b != BACKUP_NO)
-		*s = span_of(s->p + 1, s->n - 1);
+	for (; p < end && *p >= '0' && *p <= '9'; p++) {
+		n = n * 10 + (uint64_t)(*p - '0');
+		if (n > UINT32_MAX)
+			n = UINT32_MAX;
+	}
+	if (p == *at)
+		return false;
+	*v = (uint32_t)n;
+	*at = p;
+	return true;
+}
+
+static enum load_backup backup_mark(const char **at, const char *end)
+{
+	enum load_backup b = *at == end ? BACKUP_NO : **at == 'b' ? BACKUP_FIRST :
+			     **at == 'B' ? BACKUP_ALL : BACKUP_NO;
+
+	*at += b != BACKUP_NO;
 	return b;
 }
 
-/* Read "name=[b]1,2,3[,4]". Returns the number of numbers; 0 if it is anything else. */
-static unsigned entry_parse(struct span text, struct load_entry *e)
+/* Read "name=[b]1,2,3[,4]" up to ';' or <end>. Returns the number of numbers, with <*at> at the end
+ * of the entry; 0, with <*at> somewhere in it, if it is anything else. */
+static unsigned entry_parse(const char **at, const char *end, struct load_entry *e)
 {
 	uint32_t v[4] = { 0, 0, 0, 1 };
+	const char *p = *at;
 	unsigned n = 0;
-	bool found, more = true;
 
-	e->name = split_at(&text, '=', &found);
-	if (!found || e->name.n == 0)
+	while (p < end && *p != '=' && *p != ';')
+		p++;
+	e->name = span_of(*at, (size_t)(p - *at));
+	*at = p;
+	if (e->name.n == 0 || p == end || *p == ';')
 		return 0;
-	e->backup = backup_mark(&text);
-	for (; more; n++) {
-		if (n == 4 || !take_number(&text, &v[n], &more))
+	p++;
+	e->backup = backup_mark(&p, end);
+	for (;; p++) {
+		if (n == 4 || !take_number(&p, end, &v[n]))
 			return 0;
+		n++;
+		if (p == end || *p != ',')
+			break;
 	}
+	if (p < end && *p != ';')
+		return 0;
+	*at = p;
 	*e = (struct load_entry){ e->name, e->backup, v[0] != 0, v[1], v[2], v[3] };
 	return n;
 }
@@ -83,15 +88,17 @@ static unsigned entry_parse(struct span text, struct load_entry *e)
 bool loadstr_next(struct loadstr *l, struct load_entry *e)
 {
 	while (l->rest.n > 0) {
-		bool found;
-		struct span text = split_at(&l->rest, ';', &found);
-		unsigned n = entry_parse(text, e);
+		const char *start = l->rest.p, *end = start + l->rest.n, *p = start;
+		unsigned n = entry_parse(&p, end, e);
 
+		if (n == 0 && (p = memchr(p, ';', (size_t)(end - p))) == NULL)
+			p = end;
+		l->rest = p < end ? span_of(p + 1, (size_t)(end - p) - 1) : span_of(end, 0);
 		if (l->n_numbers == 0 && n >= 3)
 			l->n_numbers = n;
 		if (n >= 3 && n == l->n_numbers)
 			return true;
-		if (text.n > 0)
+		if (p > start)
 			l->n_bad++;
 	}
 	return false;

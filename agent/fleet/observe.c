@@ -31,7 +31,7 @@ void watch_row(
 		};
 }
 
-struct watch_sum watch_sum(const struct watch *w, msec now)
+struct watch_sum watch_sum_rows(const struct watch *w, msec now)
 {
 	struct watch_sum s = { .n = 0 };
 

@@ -49,7 +49,13 @@ struct watch_sum {
 
 void watch_row(
     struct watch *w, uint64_t process, const struct hastats_row *row, msec now, msec until);
-struct watch_sum watch_sum(const struct watch *w, msec now);
+struct watch_sum watch_sum_rows(const struct watch *w, msec now);
+
+/* Return the sum of the rows. It is asked for each candidate, and many agents have no rows. */
+static inline struct watch_sum watch_sum(const struct watch *w, msec now)
+{
+	return w->n > 0 ? watch_sum_rows(w, now) : (struct watch_sum){ .n = 0 };
+}
 
 /* ---- engines --------------------------------------------------------------------------------
  *

@@ -126,11 +126,19 @@ struct session_end {
 };
 void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *e, msec now);
 
+/* Tell if only one request of the session is open: only such a one leaves a tail when it ends. */
+bool sessions_alone(const struct sessions *t, uint64_t key);
+
 /* What the turn that ended then, which <at> has served, left there became known only now. Returns
  * false if no tail is of it any more: the next turn, which was sent there, counts as its own all
  * that is hidden. */
 bool sessions_counted(struct sessions *t, uint64_t key, server_id at, msec end, uint32_t hidden,
     msec now);
+/* Count again the hidden tokens of the turn that <at> served and that ended then: undoes
+ * sessions_uncounted(). Returns false if no tail is of it any more, or the cache of <at> is another
+ * one since. */
+bool sessions_recounted(
+    struct sessions *t, uint64_t key, server_id at, msec end, uint32_t hidden);
 /* The hidden tokens of the turn that ended then are not counted any more. */
 void sessions_uncounted(struct sessions *t, uint64_t key, msec end);
 

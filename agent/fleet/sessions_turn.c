@@ -354,6 +354,13 @@ void sessions_ended(struct sessions *t, uint64_t key, const struct session_end *
 	session_promise(t, s, now);
 }
 
+bool sessions_alone(const struct sessions *t, uint64_t key)
+{
+	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
+
+	return i != 0 && t->e[i].n_open == 1;
+}
+
 static bool count_hidden(
     struct session_tail *l, server_id at, msec end, uint32_t hidden, msec now)
 {
@@ -376,6 +383,26 @@ bool sessions_counted(struct sessions *t, uint64_t key, server_id at, msec end, 
 		counted = count_hidden(&t->e[i].tail[k], at, end, hidden, now);
 	if (counted)		/* a copy, if a turn is open */
 		count_hidden(&t->e[i].served, at, end, hidden, now);
+	return counted;
+}
+
+static bool recount_hidden(
+    const struct sessions *t, struct session_tail *l, server_id at, msec end, uint32_t hidden)
+{
+	return l->server == at && l->life == t->life[at] && count_hidden(l, at, end, hidden, end);
+}
+
+bool sessions_recounted(
+    struct sessions *t, uint64_t key, server_id at, msec end, uint32_t hidden)
+{
+	uint32_t i = t != NULL && key != 0 ? session_find(t, key) : 0;
+	bool counted;
+
+	if (i == 0)
+		return false;
+	counted = recount_hidden(t, &t->e[i].served, at, end, hidden);
+	for (unsigned k = 0; k < SESSION_TAILS; k++)
+		counted |= recount_hidden(t, &t->e[i].tail[k], at, end, hidden);
 	return counted;
 }
 

@@ -1,11 +1,12 @@
-/* wait.c - a line by least squares, where each first token weighs by 1 / its time squared, so that
- * short times count as much as long ones; and the median as a stochastic quantile. */
+/* wait.c - a line by least squares, and the median as a stochastic quantile. The weight of a first
+ * token is 1 / its time squared, so that short times count as much as long ones, or 1 / the
+ * expected time squared if that is longer. */
 #include <math.h>
 
 #include "agent/fleet/wait.h"
 
 #define KEPT		(127.0 / 128)	/* share of the sums that stays with each first token */
-#define FAR		4.0		/* neither a first token nor an estimate is farther from the expected time */
+#define FAR		4.0		/* times as early or late as expected, at most */
 #define STEEPEST	4.0	/* seconds for each of an estimate */
 #define FADES		8		/* first tokens after which imagined ones count half */
 #define LEAST_S		0.001		/* times are in milliseconds */
@@ -23,10 +24,11 @@ static double within(double v, double low, double high)
 	return v < low ? low : v > high ? high : v;
 }
 
-/* <share>: of the weight of a first token. */
-static void add_point(struct wait_line *l, double x, double y, double share)
+/* <off_by>: of what its distance from the line counts a share. <share>: of the weight of a first
+ * token. */
+static void add_point(struct wait_line *l, double x, double y, double off_by, double share)
 {
-	double w = share / (y * y);
+	double w = share / (off_by * off_by);
 
 	l->n += w;
 	l->x += w * x;
@@ -57,8 +59,8 @@ double wait_expected(const struct wait_line *l, double estimate_s, double slowne
 	sum.xx *= slowness * slowness;
 	sum.xy *= slowness;
 	share = 1 / (1 + (double)sum.known / FADES);
-	add_point(&sum, 0.1, 0.1, share);
-	add_point(&sum, 10, 10, share);
+	add_point(&sum, 0.1, 0.1, 0.1, share);
+	add_point(&sum, 10, 10, 10, share);
 	mean_x = sum.x / sum.n;
 	mean_y = sum.y / sum.n;
 	spread = sum.xx / sum.n - mean_x * mean_x;
@@ -82,6 +84,7 @@ void wait_came(
     struct wait_line *l, double nominal_s, double expected_s, double real_s, msec now)
 {
 	unsigned b = 0;
+	double near_s;
 
 	if (forgotten(l, now))
 		forget(l);
@@ -99,7 +102,8 @@ void wait_came(
 	l->y *= KEPT;
 	l->xx *= KEPT;
 	l->xy *= KEPT;
-	add_point(l, nominal_s, within(real_s, expected_s / FAR, expected_s * FAR), 1);
+	near_s = within(real_s, expected_s / FAR, expected_s * FAR);
+	add_point(l, nominal_s, near_s, near_s > expected_s ? near_s : expected_s, 1);
 }
 
 double wait_error(const struct wait_line *l)

@@ -197,6 +197,12 @@ void arena_free(struct arena *a, arena_ref ref)
 	add_free(a, ref, units);
 }
 
+void arena_ahead(const struct arena *a, arena_ref ref)
+{
+	__builtin_prefetch(tag_of(a, ref + units_of(a, ref)));
+	__builtin_prefetch(tag_of(a, ref - tag_of(a, ref)->before));
+}
+
 size_t arena_size(const struct arena *a, arena_ref ref)
 {
 	return (size_t)units_of(a, ref) * ARENA_UNIT - ARENA_TAG;

@@ -64,6 +64,9 @@ arena_ref arena_alloc(struct arena *a, size_t bytes);
 void arena_free(struct arena *a, arena_ref ref);	/* 0 is ignored */
 size_t arena_size(const struct arena *a, arena_ref ref);	/* bytes of its payload */
 
+/* Prefetch the tags that arena_free(<ref>) reads. */
+void arena_ahead(const struct arena *a, arena_ref ref);
+
 size_t arena_room(const struct arena *a);	/* bytes of all blocks, with their tags */
 size_t arena_used(const struct arena *a);	/* bytes of allocated blocks */
 size_t arena_largest(const struct arena *a);	/* arena_alloc() of this many succeeds; 0: none does */

@@ -26,8 +26,9 @@ void claims_init(struct index *ix)
 
 	for (c = 0; c < CLAIM_GROUPS; c++)
 		atomic_store_explicit(&ix->groups[c].oldest_tick, NO_CLAIM, memory_order_relaxed);
+	/* in runs, so that claims of different groups do not share a line */
 	for (c = ix->n_claims - 1; c > 0; c--) {
-		g = &ix->groups[c % CLAIM_GROUPS];
+		g = &ix->groups[(uint64_t)c * CLAIM_GROUPS / ix->n_claims];
 		claim_at(ix, c)->spare = c;
 		claim_at(ix, c)->older = g->free;
 		g->free = c;
@@ -92,6 +93,30 @@ static void push_free(struct index *ix, uint32_t c)
 
 /* ---- open ones ---- */
 
+/* Add to a counter that others read without the lock and nobody writes without it. */
+static void add_locked(_Atomic int64_t *n, int64_t more)
+{
+	atomic_store_explicit(
+	    n, atomic_load_explicit(n, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+static void add_open(struct claim_group *g, int32_t more)
+{
+	atomic_store_explicit(&g->n_open,
+	    atomic_load_explicit(&g->n_open, memory_order_relaxed) + (uint32_t)more, memory_order_relaxed);
+}
+
+/* Count what <cl>, of <srv>, has added, or take it off; its group is locked. All threads write
+ * ix->speculative, so a repeated prompt, which adds nothing, leaves it alone. */
+static void count_open(struct index *ix, struct server *srv, const struct claim *cl, int sign)
+{
+	add_locked(&srv->speculative, sign * (int64_t)cl->added_room);
+	add_locked(&srv->parts, sign * (int64_t)cl->part_room);
+	if (claim_pages(cl) != 0)
+		atomic_fetch_add_explicit(
+		    &ix->speculative, sign * claim_pages(cl), memory_order_relaxed);
+}
+
 static void open_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 {
 	struct claim *cl = claim_at(ix, c);
@@ -105,7 +130,7 @@ static void open_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 		g->oldest = c;
 		atomic_store_explicit(&g->oldest_tick, cl->tick, memory_order_relaxed);
 	}
-	atomic_fetch_add_explicit(&g->n_open, 1, memory_order_relaxed);
+	add_open(g, 1);
 }
 
 static void open_of_server(struct index *ix, uint32_t c, struct server *srv)
@@ -133,10 +158,8 @@ bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id)
 
 	*id = (uint64_t)atomic_load_explicit(&cl->generation, memory_order_relaxed) << 32 | c;
 	cl->tick = tick;
-	atomic_fetch_add_explicit(&ix->servers[s].speculative, cl->added_room, memory_order_relaxed);
-	atomic_fetch_add_explicit(&ix->servers[s].parts, cl->part_room, memory_order_relaxed);
-	atomic_fetch_add_explicit(&ix->speculative, claim_pages(cl), memory_order_relaxed);
 	claims_lock(ix, s);
+	count_open(ix, &ix->servers[s], cl, 1);
 	atomic_store_explicit(&cl->state, CLAIM_OPEN, memory_order_relaxed);
 	open_of_group(ix, c, group_of(ix, s));
 	open_of_server(ix, c, &ix->servers[s]);
@@ -152,7 +175,7 @@ static void close_of_group(struct index *ix, uint32_t c, struct claim_group *g)
 		claim_at(ix, cl->newer)->older = cl->older;
 	else
 		g->newest = cl->older;
-	atomic_fetch_sub_explicit(&g->n_open, 1, memory_order_relaxed);
+	add_open(g, -1);
 	if (cl->older != 0) {
 		claim_at(ix, cl->older)->newer = cl->newer;
 		return;
@@ -186,9 +209,7 @@ static void close_claim(struct index *ix, uint32_t c)
 	atomic_store_explicit(&cl->state, CLAIM_CLOSING, memory_order_relaxed);
 	close_of_group(ix, c, group_of(ix, s));
 	close_of_server(ix, c, &ix->servers[s]);
-	atomic_fetch_sub_explicit(&ix->speculative, claim_pages(cl), memory_order_relaxed);
-	atomic_fetch_sub_explicit(&ix->servers[s].speculative, cl->added_room, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&ix->servers[s].parts, cl->part_room, memory_order_relaxed);
+	count_open(ix, &ix->servers[s], cl, -1);
 }
 
 /* The server of a claim is constant while it is open, so it can be read before its group is locked.
@@ -397,6 +418,22 @@ static void hold_above(struct index *ix, uint32_t c, server_id s)
 	}
 }
 
+/* Return whether all above <nd> is held already: then hold_above() has nothing to do. Locks the
+ * parent too. If it returns false, <nd> may have changed. */
+static bool is_held_above(struct index *ix, const struct node *nd, server_id s, uint64_t *locked)
+{
+	const struct node *parent;
+	const struct record *r;
+
+	if (!shards_more(ix, locked, shard_bit(ix, nd->parent)))
+		return false;
+	parent = node_at(ix, nd->parent);
+	if (parent->kind != NODE_EDGE)
+		return true;
+	r = node_record(ix, parent, s);
+	return r == NULL || r->held == parent->n_pages;
+}
+
 /* Detach <c>; the pages that it reached are held from now on. */
 static void hold_record(struct index *ix, uint32_t c, uint32_t tick)
 {
@@ -413,7 +450,7 @@ static void hold_record(struct index *ix, uint32_t c, uint32_t tick)
 	first = r->held == 0;
 	if (r->held < claim_depth(ix, c) - nd->start)
 		r->held = (uint16_t)(claim_depth(ix, c) - nd->start);
-	if (first) {
+	if (first && !is_held_above(ix, nd, s, &locked)) {
 		shards_unlock(ix, locked);
 		hold_above(ix, c, s);
 		nd = lock_node(ix, c, &locked);

@@ -14,6 +14,7 @@
 #include "agent/index/evict_in.h"
 
 #define YIELDS		8u
+#define FREED_A_WORK	8u	/* retired objects that cost as much to free as a record to remove */
 #define FREE_MOST	15u		/* of FREE_PART: half of a shard */
 
 static bool under_floor(const struct index *ix, uint32_t tenant)
@@ -25,7 +26,7 @@ static bool under_floor(const struct index *ix, uint32_t tenant)
 	if (floor == 0)
 		return false;
 	for (i = 0; i < ix->n_shards; i++)
-		bytes += atomic_load_explicit(&ix->shards[i].tenant_bytes[tenant], memory_order_relaxed);
+		bytes += atomic_load_explicit(&ix->shards[i].tenants[tenant].bytes, memory_order_relaxed);
 	return bytes <= (int64_t)floor;
 }
 
@@ -36,16 +37,16 @@ static const struct record *oldest_record(struct index *ix, const struct shard *
 	const struct record *r, *best = NULL;
 
 	for (t = 0; t < n; t++) {
-		if (sh->by_age[t].first == 0 || under_floor(ix, t))
+		if (sh->tenants[t].by_age.first == 0 || under_floor(ix, t))
 			continue;
-		r = at(ix, sh->by_age[t].first);
+		r = at(ix, sh->tenants[t].by_age.first);
 		if (best == NULL || tick_before(r->used, best->used))
 			best = r;
 	}
 	return best;
 }
 
-bool evict_cut(struct index *ix, node_id id, server_id s, const struct cut *c, uint32_t *work)
+bool evict_cut(struct index *ix, node_id id, server_id s, struct cut c, uint32_t *work)
 {
 	uint32_t n = record_cut(ix, id, s, c);
 
@@ -65,10 +66,11 @@ static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 	if ((r = oldest_record(ix, sh)) != NULL) {
 		id = r->node;
 		s = r->server;
+		order_ahead(ix, r, BY_AGE);
 	}
 	shards_unlock(ix, 1ull << shard);
 	if (id != 0)
-		evict_cut(ix, id, s, &(struct cut){ TRIM_PAGES, UINT64_MAX, true, false }, work);
+		evict_cut(ix, id, s, (struct cut){ 1, TRIM_PAGES, UINT64_MAX, true, false }, work);
 	return id != 0;
 }
 
@@ -81,8 +83,8 @@ static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
 
 	for (i = 0; i < ix->n_shards; i++) {
 		shards_lock(ix, 1ull << i);
-		if (ix->shards[i].by_age[tenant].first != 0) {
-			r = at(ix, ix->shards[i].by_age[tenant].first);
+		if (ix->shards[i].tenants[tenant].by_age.first != 0) {
+			r = at(ix, ix->shards[i].tenants[tenant].by_age.first);
 			if (id == 0 || tick_before(r->used, used)) {
 				id = r->node;
 				s = r->server;
@@ -92,7 +94,7 @@ static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
 		shards_unlock(ix, 1ull << i);
 	}
 	if (id != 0)
-		evict_cut(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, false }, work);
+		evict_cut(ix, id, s, (struct cut){ 1, EDGE_MAX, UINT64_MAX, true, false }, work);
 	return id != 0;
 }
 
@@ -174,12 +176,14 @@ void keep_reserve(struct index *ix, uint32_t *work)
 
 /* An operation that lacked memory to make a node smaller may need one larger piece. With each tick
  * in a row that finds it so, one part more of the shard is kept free. */
-static void look_at_slack(struct index *ix, uint32_t shard)
+static void look_at_slack(struct index *ix, uint32_t shard, uint32_t *work)
 {
 	struct shard *sh = &ix->shards[shard];
+	uint32_t freed;
 
 	shards_lock(ix, 1ull << shard);
-	grace_collect(ix, sh, true);
+	freed = grace_collect(ix, sh, true) / FREED_A_WORK;
+	*work -= freed < *work ? freed : *work;
 	if (!sh->lacked)
 		sh->short_ticks = 0;
 	else if (sh->short_ticks < FREE_MOST && sh->closed == 0)	/* otherwise memory may only be late */
@@ -203,16 +207,23 @@ static bool shard_crowded(struct index *ix, uint32_t shard)
 	return is;
 }
 
+static void evict_crowded(struct index *ix, uint32_t shard, uint32_t *work)
+{
+	look_at_slack(ix, shard, work);
+	while (*work > 0 && shard_crowded(ix, shard) && evict_oldest(ix, shard, work))
+		;
+}
+
 bool index_tick(struct index *ix)
 {
+	uint32_t n = atomic_load_explicit(&ix->server_words, memory_order_relaxed) * 64;
 	uint32_t work = EVICT_MAX, i;
 
-	for (i = 0; i < SERVERS_MAX && work > 0; i++)
+	for (i = 0; i < n && work > 0; i++)
 		if (evict_room_used(ix, (server_id)i) > 0)
 			keep_capacity(ix, (server_id)i, &work);
 	for (i = 0; i < ix->n_shards && work > 0; i++)
-		for (look_at_slack(ix, i); work > 0 && shard_crowded(ix, i) && evict_oldest(ix, i, &work); )
-			;
+		evict_crowded(ix, i, &work);
 	for (i = 0; i < ix->n_shards; i++)
 		slack_settle(ix, i);
 	return work == 0;

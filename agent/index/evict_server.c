@@ -8,16 +8,26 @@
 
 /* ---- a server's capacity ---- */
 
+/* Return whether <a> goes before <b>, of two values of first_used[] of one server; NOT_ONE goes
+ * last. <last>: see last_goes(). */
+static bool first_before(bool last, uint64_t a, uint64_t b)
+{
+	if (a >> 32 != b >> 32)
+		return a < b;
+	return last ? tick_before((uint32_t)b, (uint32_t)a) : tick_before((uint32_t)a, (uint32_t)b);
+}
+
 /* Find the shard of the record of <s> that is evicted first. Returns its value in first_used[], or
  * NOT_ONE. */
 static uint64_t first_shard(struct index *ix, server_id s, uint32_t *shard)
 {
-	enum index_order o = order_of(ix, s);
+	_Atomic uint64_t *of = &ix->first_used[(size_t)s * ix->n_shards];
+	bool last = last_goes(order_of(ix, s));
 	uint64_t h, best = NOT_ONE;
 
 	for (uint32_t i = 0; i < ix->n_shards; i++) {
-		h = atomic_load_explicit(&ix->first_used[(size_t)s * ix->n_shards + i], memory_order_relaxed);
-		if (h != NOT_ONE && (best == NOT_ONE || first_before(o, h, best))) {
+		h = atomic_load_explicit(&of[i], memory_order_relaxed);
+		if (first_before(last, h, best)) {
 			best = h;
 			*shard = i;
 		}
@@ -37,7 +47,7 @@ static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 	if ((r = order_first(ix, &ix->shards[*shard], s)) == NULL)
 		shards_unlock(ix, 1ull << *shard);
 	else
-		order_ahead(ix, &ix->shards[*shard], r, BY_ORDER);
+		order_ahead(ix, r, BY_ORDER);
 	return r;
 }
 
@@ -65,8 +75,8 @@ void horizon_raise(struct index *ix, server_id s, uint32_t tick)
 		;
 }
 
-/* A record used at <used> was cut. The lists are not quite in order: what is first now may be
- * older. */
+/* Records used at <used> and before were cut. The lists are not quite in order: what is first now
+ * may be older. */
 static void note_evicted(struct index *ix, server_id s, uint32_t used)
 {
 	uint32_t shard;
@@ -100,10 +110,11 @@ bool evicted_at_once(struct index *ix, server_id s, uint64_t room, uint32_t tick
 /* Evict until <s> takes <to> room at most. */
 static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
 {
-	uint32_t shard = 0, used = 0;
+	uint32_t shard = 0, used = 0, latest = 0;
 	struct record *r;
 	node_id id = 0;
 	uint64_t now;
+	bool any = false;
 
 	while (*work > 0 && (now = evict_room_used(ix, s)) > to) {
 		if ((r = lock_first(ix, s, &shard)) != NULL) {
@@ -117,9 +128,13 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 		}
 		if (r == NULL)
 			break;
-		if (evict_cut(ix, id, s, &(struct cut){ EDGE_MAX, now - to, true, false }, work))
-			note_evicted(ix, s, used);
+		if (evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, now - to, true, false }, work)) {
+			latest = any && tick_before(used, latest) ? latest : used;
+			any = true;
+		}
 	}
+	if (any)
+		note_evicted(ix, s, latest);
 }
 
 /* An engine serves requests in the order in which they were sent. When the next prompt is served,
@@ -153,7 +168,7 @@ static bool keep_horizon(struct index *ix, server_id s, uint32_t *work)
 		shards_unlock(ix, 1ull << shard);
 		if (id == 0)
 			return false;
-		evict_cut(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, true }, work);
+		evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, UINT64_MAX, true, true }, work);
 	}
 	return true;
 }
@@ -172,7 +187,7 @@ bool index_evict_unused(
 
 void index_evict_at(struct index *ix, server_id s, struct index_place at)
 {
-	record_cut(ix, at.node, s, &(struct cut){ EDGE_MAX, UINT64_MAX, true, true });
+	record_cut(ix, at.node, s, (struct cut){ 1, EDGE_MAX, UINT64_MAX, true, true });
 }
 
 msec index_evicted_ago(struct index *ix, server_id s, msec now)
@@ -193,7 +208,7 @@ static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
 	r = order_first(ix, &ix->shards[shard], s);
 	*id = r ? r->node : 0;
 	if (r != NULL)
-		order_ahead(ix, &ix->shards[shard], r, BY_ORDER);
+		order_ahead(ix, r, BY_ORDER);
 	shards_unlock(ix, 1ull << shard);
 	return r != NULL;
 }
@@ -207,7 +222,7 @@ static bool drop_some(struct index *ix, server_id s, uint32_t *work)
 
 	for (i = 0; i < ix->n_shards; i++)
 		while (*work > 0 && first_of(ix, i, s, &id)) {
-			evict_cut(ix, id, s, &(struct cut){ EDGE_MAX, UINT64_MAX, false, false }, work);
+			evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, UINT64_MAX, false, false }, work);
 			any = true;
 		}
 	return any;

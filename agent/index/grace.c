@@ -14,26 +14,52 @@
 
 #define BATCH	64u		/* objects that wait before the slots are read */
 
+struct index_readers *readers_new(void)
+{
+	struct index_readers *all = mem_alloc_line(sizeof(*all));
+
+	if (all != NULL)
+		atomic_store(&all->n_users, 1);
+	return all;
+}
+
+void readers_unref(struct index_readers *all)
+{
+	if (all != NULL && atomic_fetch_sub(&all->n_users, 1) == 1)
+		mem_free_line(all);
+}
+
+void reader_give(struct index_match *m)
+{
+	if (m->readers == NULL)
+		return;
+	atomic_store(&m->readers->slots[m->reader].taken, 0);
+	readers_unref(m->readers);
+	m->readers = NULL;
+}
+
 struct reader *reader_of(struct index *ix, struct index_match *m)
 {
+	struct index_readers *all = ix->readers;
 	uint32_t i, none, used;
 
-	if (m->ix == ix)
-		return &ix->readers[m->reader];
+	if (m->readers == all)
+		return &all->slots[m->reader];
 	for (i = 0; i < READERS_MAX; i++) {
 		none = 0;
-		if (!atomic_compare_exchange_strong(&ix->readers[i].taken, &none, 1))
+		if (!atomic_compare_exchange_strong(&all->slots[i].taken, &none, 1))
 			continue;
-		if (m->ix != NULL)
-			atomic_store(&m->ix->readers[m->reader].taken, 0);
-		m->ix = ix;
+		reader_give(m);
+		atomic_fetch_add(&all->n_users, 1);
+		m->readers = all;
 		m->reader = i;
 		/* they are of another index, perhaps with more servers */
-		memset(m->bands, 0, m->cap * sizeof(*m->bands));
-		used = atomic_load(&ix->readers_used);
-		while (used < i + 1 && !atomic_compare_exchange_weak(&ix->readers_used, &used, i + 1))
+		if (m->cap > 0)
+			memset(m->bands, 0, m->cap * sizeof(*m->bands));
+		used = atomic_load(&all->used);
+		while (used < i + 1 && !atomic_compare_exchange_weak(&all->used, &used, i + 1))
 			;
-		return &ix->readers[i];
+		return &all->slots[i];
 	}
 	return NULL;
 }
@@ -54,22 +80,25 @@ void reader_leave(struct reader *r)
 static uint64_t oldest_reader(struct index *ix)
 {
 	/* read-modify-write, for the same reason as the slots */
-	uint32_t i, n = atomic_fetch_add(&ix->readers_used, 0);
+	uint32_t i, n = atomic_fetch_add(&ix->readers->used, 0);
 	uint64_t oldest = UINT64_MAX, at;
 
 	for (i = 0; i < n; i++) {
-		at = atomic_fetch_add_explicit(&ix->readers[i].at, 0, memory_order_acq_rel);
+		at = atomic_fetch_add_explicit(&ix->readers->slots[i].at, 0, memory_order_acq_rel);
 		if (at != 0 && at < oldest)
 			oldest = at;
 	}
 	return oldest;
 }
 
-static void free_closed(struct index *ix, struct shard *sh)
+/* Returns the number of objects. */
+static uint32_t free_closed(struct index *ix, struct shard *sh)
 {
-	uint32_t ref, next;
+	uint32_t ref, next, n = 0;
 
-	for (ref = sh->closed; ref != 0; ref = next) {
+	for (ref = sh->closed; ref != 0; ref = ((const struct node *)at(ix, ref))->link)
+		arena_ahead(&sh->arena, ref);
+	for (ref = sh->closed; ref != 0; ref = next, n++) {
 		const struct node *nd = at(ix, ref);
 
 		next = nd->link;
@@ -80,6 +109,7 @@ static void free_closed(struct index *ix, struct shard *sh)
 	}
 	sh->closed = 0;
 	node_spare(sh);
+	return n;
 }
 
 static void close_waiting(struct index *ix, struct shard *sh)
@@ -91,17 +121,20 @@ static void close_waiting(struct index *ix, struct shard *sh)
 
 /* Free what can be freed; with <hard>, because memory is needed now, close the next batch as
  * well. */
-void grace_collect(struct index *ix, struct shard *sh, bool hard)
+uint32_t grace_collect(struct index *ix, struct shard *sh, bool hard)
 {
+	uint32_t n = 0;
+
 	if (sh->closed == 0 && sh->waiting != 0)
 		close_waiting(ix, sh);
 	if (sh->closed != 0 && oldest_reader(ix) > sh->closed_at)
-		free_closed(ix, sh);
+		n += free_closed(ix, sh);
 	if (hard && sh->closed == 0 && sh->waiting != 0) {
 		close_waiting(ix, sh);
 		if (oldest_reader(ix) > sh->closed_at)
-			free_closed(ix, sh);
+			n += free_closed(ix, sh);
 	}
+	return n;
 }
 
 void node_retire(struct index *ix, struct node *nd)
@@ -121,7 +154,7 @@ void node_retire(struct index *ix, struct node *nd)
 void node_bury(struct index *ix, struct node *nd)
 {
 	slack_forget(ix, nd);
-	ix->shards[shard_of(ix, nd->id)].refs[nd->id >> SHARD_BITS] = 0;
+	atomic_store_explicit(node_kept(ix, nd->id), 0, memory_order_relaxed);
 	nd->dead = 1;
 	node_retire(ix, nd);
 }

@@ -38,6 +38,7 @@ struct record *node_give(
 	if (up != NULL) {
 		record_unlist(ix, up);
 		up->n_children++;
+		r->up = record_ref(ix, up);
 	}
 	return r;
 }
@@ -90,6 +91,8 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	up->priority = r->priority;
 	up->used = r->used;
 	up->n_children = 1;
+	up->up = r->up;
+	r->up = record_ref(ix, up);
 	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
 	r->extent = (uint16_t)(r->extent - k);
 	claims_move(ix, r, up, node_end(upper));	/* the claims that end on the upper part */
@@ -299,8 +302,10 @@ static enum grown add_child(struct growth *g, struct node *nd, struct record *up
 	node_publish(ix, child);
 	nd->n_children++;
 	nd->child_xor ^= child->id;
-	if (up != NULL)
+	if (up != NULL) {
 		up->n_children++;
+		r->up = record_ref(ix, up);
+	}
 	ix->shards[shard].st.nodes++;
 	ix->shards[shard].st.pages += child->n_pages;
 	claim_reached(g, child, r, up, node_end(child), 0);

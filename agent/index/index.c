@@ -71,7 +71,7 @@ static void lay_out(struct index *ix)
 	pos += up64(ix->n_claims * sizeof(struct stop));
 	for (i = 0; i < ix->n_shards; i++) {
 		ix->shards[i].max_ids = (uint32_t)(entries / ix->n_shards * 5 / 4 + 64);
-		ix->shards[i].refs = (uint32_t *)(void *)(base + pos);
+		ix->shards[i].refs = (_Atomic uint32_t *)(void *)(base + pos);
 		pos += up64(ix->shards[i].max_ids * sizeof(uint32_t));
 	}
 	ix->fixed_bytes = pos;
@@ -92,7 +92,8 @@ static bool take_orders(struct index *ix)
 	uint32_t i;
 	size_t k;
 
-	ix->first_used = mem_calloc((size_t)SERVERS_MAX * ix->n_shards, sizeof(*ix->first_used));
+	ix->first_used =
+	    mem_alloc_line((size_t)SERVERS_MAX * ix->n_shards * sizeof(*ix->first_used));
 	if (ix->first_used == NULL)
 		return false;
 	for (i = 0; i < ix->n_shards; i++) {
@@ -108,7 +109,7 @@ static bool take_orders(struct index *ix)
 
 struct index *index_new(const struct index_opts *o)
 {
-	struct index *ix = mem_alloc(sizeof(*ix));
+	struct index *ix = mem_alloc_line(sizeof(*ix));
 	uint32_t i;
 
 	if (ix == NULL)
@@ -125,7 +126,8 @@ struct index *index_new(const struct index_opts *o)
 	for (i = 0; i < SERVERS_MAX; i++)
 		atomic_store_explicit(&ix->servers[i].order, (uint8_t)o->order, memory_order_relaxed);
 	ix->epoch = 1;
-	if (region_take(&ix->region, ix->opts.max_bytes, o->prefault) < 0 || !take_orders(ix)) {
+	if ((ix->readers = readers_new()) == NULL ||
+	    region_take(&ix->region, ix->opts.max_bytes, o->prefault) < 0 || !take_orders(ix)) {
 		index_free(ix);
 		return NULL;
 	}
@@ -142,9 +144,10 @@ void index_free(struct index *ix)
 		return;
 	for (i = 0; i < ix->n_shards; i++)
 		mem_free(ix->shards[i].orders);
-	mem_free(ix->first_used);
+	mem_free_line(ix->first_used);
+	readers_unref(ix->readers);
 	region_give(&ix->region);
-	mem_free(ix);
+	mem_free_line(ix);
 }
 
 /* ---- committing ---- */
@@ -251,7 +254,7 @@ index_claim index_commit_at(struct index *ix, const struct space_key *space, con
 	struct growth g = { .ix = ix,
 		.pages = page_run(ix, pages, n),
 		.space = space,
-		.m = m,
+		.m = m != NULL && m->readers == ix->readers ? m : NULL,
 		.tick = tick_of(now) };
 	struct commit c = { .server = server, .priority = priority, .work = EVICT_MAX };
 
@@ -393,7 +396,7 @@ void index_stats(struct index *ix, struct index_stats *s)
 	for (i = 0; i < ix->n_shards; i++)
 		add_shard(ix, i, s);
 	for (i = 0; i < READERS_MAX; i++)
-		s->matches += atomic_load_explicit(&ix->readers[i].matches, memory_order_relaxed);
+		s->matches += atomic_load_explicit(&ix->readers->slots[i].matches, memory_order_relaxed);
 	for (i = 0; i < CLAIM_GROUPS; i++)
 		add_claims(ix, i, s);
 }

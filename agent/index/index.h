@@ -67,7 +67,9 @@ struct index_opts {
 
 void index_defaults(struct index_opts *o);
 struct index *index_new(const struct index_opts *o);	/* NULL: no memory */
-void index_free(struct index *ix);			/* after index_match_fini() of its matches */
+/* No call may be in progress. Its matches stay as they are: their cursors count for no other index,
+ * and index_match() or index_match_fini() may follow. */
+void index_free(struct index *ix);
 
 /* The prompts that may share cache, as a hash of everything that separates them. */
 struct space_key {
@@ -128,7 +130,7 @@ struct index_match {
 	/* pages in the tree after the end of the match; UINT32_MAX: the tree branches there */
 	uint32_t beyond;
 	struct index_cursor cursor;
-	struct index *ix;		/* the index of the last match, and the reader slot there */
+	struct index_readers *readers;	/* of the index of the last match, and the slot there */
 	uint32_t reader;
 };
 
@@ -148,8 +150,9 @@ uint32_t index_match_depth(const struct index_match *m, server_id id);
 typedef uint64_t index_claim;
 
 /* Let <server> claim the pages, and mark them as used at <now>. <m>: the match of the same pages,
- * whose cursor saves the second walk if nothing has changed; or NULL. If a budget is exceeded,
- * older pages are evicted: 64 records at most, and fewer if nodes must be copied or joined;
+ * whose cursor saves the second walk if nothing has changed; or NULL. A match in another index,
+ * which may be gone, counts as NULL. If a budget is exceeded,
+ * older pages are evicted: 40 records at most, and fewer if nodes must be copied or joined;
  * index_tick() does the rest. Returns 0, and claims nothing, if <n> is 0, if the server is leaving,
  * or if there is no room. */
 index_claim index_commit(struct index *ix, const struct space_key *space, const page_key *pages,
@@ -183,13 +186,18 @@ uint64_t index_server_output(struct index *ix, server_id server);
 /* Return whether the output of <server> up to <then> was evicted. False if the capacity is unknown,
  * or if the youngest is evicted first. */
 bool index_output_gone(struct index *ix, server_id server, msec then);
+/* The same, but also true if pages last used <then> were evicted: for output that did not count. */
+bool index_output_is_past(struct index *ix, server_id server, msec then);
 /* Take <room> off the output of <server> at <then>, because pages hold those tokens from now on. */
 void index_take_output(struct index *ix, server_id server, uint32_t room, msec then);
+/* Undo index_take_output(): count <room> again, as old as it was. Only if index_output_is_past()
+ * returns false. Does nothing if the capacity is unknown. */
+void index_give_output(struct index *ix, server_id server, uint32_t room, msec then);
 
 /* While the nodes of a tenant take no more than <bytes>, other tenants evict none of them. */
 void index_set_floor(struct index *ix, uint32_t tenant, uint64_t bytes);
 
-/* Evict what exceeds a budget, 64 records at most as above, and make nodes smaller for which there
+/* Evict what exceeds a budget, 40 records at most as above, and make nodes smaller for which there
  * was no memory before. Returns true if there is more to do. */
 bool index_tick(struct index *ix);
 

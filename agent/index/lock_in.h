@@ -24,8 +24,12 @@ void claims_unlock(struct index *ix, server_id s);
 
 /* ---- grace.c ---- */
 
-/* Return the reader slot of <m>, or NULL if all are taken. */
+struct index_readers *readers_new(void);	/* with one user; NULL: no memory */
+void readers_unref(struct index_readers *all);	/* NULL is ignored */
+
+/* Return the reader slot of <m>, or NULL if all are taken; give it back. */
 struct reader *reader_of(struct index *ix, struct index_match *m);
+void reader_give(struct index_match *m);
 void reader_enter(struct index *ix, struct reader *r);
 void reader_leave(struct reader *r);
 
@@ -38,7 +42,8 @@ void node_bury(struct index *ix, struct node *nd);
 /* Add <sign> times the bytes of <nd> to its tenant. */
 void node_count_bytes(struct index *ix, const struct node *nd, int sign);
 
-/* Free the retired objects of <sh> that no reader can see. <hard>: memory is needed now. */
-void grace_collect(struct index *ix, struct shard *sh, bool hard);
+/* Free the retired objects of <sh> that no reader can see. <hard>: memory is needed now. Returns
+ * their number. */
+uint32_t grace_collect(struct index *ix, struct shard *sh, bool hard);
 
 #endif

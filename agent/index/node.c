@@ -27,19 +27,29 @@ static uint32_t ref_kept(const struct shard *sh, arena_ref ref)
 	return ref - sh->arena.first + 1;
 }
 
+static uint32_t ref_get(const struct shard *sh, uint32_t i)
+{
+	return atomic_load_explicit(&sh->refs[i], memory_order_relaxed);
+}
+
+static void ref_set(struct shard *sh, uint32_t i, uint32_t kept)
+{
+	atomic_store_explicit(&sh->refs[i], kept, memory_order_relaxed);
+}
+
 node_id id_take(struct index *ix, uint32_t shard)
 {
 	struct shard *sh = &ix->shards[shard];
 	uint32_t i = sh->free_id;
 
 	if (i != 0) {
-		sh->free_id = sh->refs[i] & ~ID_FREE;
+		sh->free_id = ref_get(sh, i) & ~ID_FREE;
 	} else {
 		if (sh->n_ids + 1 >= sh->max_ids)
 			return 0;
 		i = ++sh->n_ids;
 	}
-	sh->refs[i] = 0;
+	ref_set(sh, i, 0);
 	return i << SHARD_BITS | shard;
 }
 
@@ -47,7 +57,7 @@ void id_give(struct index *ix, node_id id)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, id)];
 
-	sh->refs[id >> SHARD_BITS] = sh->free_id | ID_FREE;
+	ref_set(sh, id >> SHARD_BITS, sh->free_id | ID_FREE);
 	sh->free_id = id >> SHARD_BITS;
 }
 
@@ -58,10 +68,19 @@ struct node *node_at(struct index *ix, node_id id)
 
 	if (i == 0 || i > sh->n_ids)
 		return NULL;
-	kept = sh->refs[i];
+	kept = ref_get(sh, i);
 	if (kept == 0 || (kept & ID_FREE) != 0)
 		return NULL;
 	return at(ix, kept - 1 + sh->arena.first);
+}
+
+void node_prefetch(const struct index *ix, node_id id)
+{
+	const struct shard *sh = &ix->shards[shard_of(ix, id)];
+	uint32_t kept = ref_get(sh, id >> SHARD_BITS);
+
+	if (kept != 0 && (kept & ID_FREE) == 0)
+		__builtin_prefetch(at(ix, kept - 1 + sh->arena.first));
 }
 
 /* ---- objects ---- */
@@ -125,17 +144,18 @@ void node_free(struct index *ix, uint32_t shard, struct node *nd)
 void node_count_bytes(struct index *ix, const struct node *nd, int sign)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
-	int64_t had = atomic_load_explicit(&sh->tenant_bytes[nd->tenant], memory_order_relaxed);
+	_Atomic int64_t *bytes = &sh->tenants[nd->tenant].bytes;
+	int64_t had = atomic_load_explicit(bytes, memory_order_relaxed);
 	int64_t size = (int64_t)arena_size(&sh->arena, node_ref(ix, nd));
 
-	atomic_store_explicit(&sh->tenant_bytes[nd->tenant], had + sign * size, memory_order_relaxed);
+	atomic_store_explicit(bytes, had + sign * size, memory_order_relaxed);
 }
 
 void node_publish(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
 
-	sh->refs[nd->id >> SHARD_BITS] = ref_kept(sh, node_ref(ix, nd));
+	ref_set(sh, nd->id >> SHARD_BITS, ref_kept(sh, node_ref(ix, nd)));
 	node_count_bytes(ix, nd, 1);
 }
 

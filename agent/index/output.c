@@ -72,13 +72,19 @@ static void recount(struct index *ix, server_id s, const struct output *o)
 	atomic_store_explicit(&ix->servers[s].output, n, memory_order_relaxed);
 }
 
+/* Tell if <room> more output of <s> counts. */
+static bool may_add(struct index *ix, server_id s, uint32_t room)
+{
+	return room > 0 && server_ready(ix, s) &&
+	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) > 0;
+}
+
 void index_add_output(struct index *ix, server_id s, uint32_t room, msec now)
 {
 	struct output *o = &ix->outputs[s < SERVERS_MAX ? s : 0];
 	uint32_t work = EVICT_MAX;
 
-	if (room == 0 || !server_ready(ix, s) ||
-	    atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed) == 0)
+	if (!may_add(ix, s, room))
 		return;
 	small_lock(&o->locked);
 	add_generated(o, room, tick_of(now));
@@ -152,6 +158,11 @@ bool index_output_gone(struct index *ix, server_id s, msec then)
 	return gone;
 }
 
+bool index_output_is_past(struct index *ix, server_id s, msec then)
+{
+	return is_evicted(ix, s, tick_of(then)) || index_output_gone(ix, s, then);
+}
+
 void index_take_output(struct index *ix, server_id s, uint32_t room, msec then)
 {
 	struct output *o = &ix->outputs[s];
@@ -168,6 +179,24 @@ void index_take_output(struct index *ix, server_id s, uint32_t room, msec then)
 	}
 	recount(ix, s, o);
 	small_unlock(&o->locked);
+}
+
+void index_give_output(struct index *ix, server_id s, uint32_t room, msec then)
+{
+	struct output *o = &ix->outputs[s < SERVERS_MAX ? s : 0];
+	uint32_t work = EVICT_MAX, tick = tick_of(then), i;
+
+	if (!may_add(ix, s, room))
+		return;
+	small_lock(&o->locked);
+	i = bucket_of_tick(o, tick);
+	if (i < o->n)
+		bucket_at(o, i)->room = add_saturated(bucket_at(o, i)->room, room);
+	else
+		add_generated(o, room, tick);
+	recount(ix, s, o);
+	small_unlock(&o->locked);
+	keep_capacity(ix, s, &work);
 }
 
 void output_drop(struct index *ix, server_id s)

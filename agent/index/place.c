@@ -62,7 +62,8 @@ bool index_place_pages(struct index *ix, const struct space_key *space, struct i
 	if (at.depth == 0 || !is_root(ix, id, space))
 		return false;
 	if (m != NULL)
-		m->cursor = (struct index_cursor){ lowest.node, lowest.serial, at.depth, 0 };
+		m->cursor = (struct index_cursor){ reader_of(ix, m) != NULL ? lowest.node : 0, lowest.serial,
+			at.depth, 0 };
 	return true;
 }
 

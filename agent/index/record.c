@@ -12,6 +12,7 @@
 #include "agent/index/tree_in.h"
 
 #define LOOKS	64u	/* records passed from each end to find the place of one */
+#define LOOKS_AGE	8u	/* the same in the order of age, which need not be as exact */
 /* The same, if its tick is an old one that a sibling told: these belong anywhere, and a record at a
  * wrong place lets agents evict different pages of a full server. Reads 2048 at most. */
 #define LOOKS_RECALLED	1024u
@@ -67,11 +68,19 @@ static struct slab *slab_new(struct index *ix, struct shard *sh)
 	return sl;
 }
 
+static struct slab *slab_of(const struct index *ix, const struct record *r)
+{
+	const uint32_t units = RECORD_BYTES / ARENA_UNIT;
+
+	return at(ix, record_ref(ix, r) - r->in_slab * units - 1);
+}
+
 struct record *record_new(struct index *ix, struct node *nd, server_id s)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
 	struct slab *sl = sh->slabs != 0 ? at(ix, sh->slabs) : slab_new(ix, sh);
 	struct record *r;
+	uint32_t number;
 
 	if (sl == NULL)
 		return NULL;
@@ -80,7 +89,8 @@ struct record *record_new(struct index *ix, struct node *nd, server_id s)
 	sl->n_used++;
 	if (sl->free == 0)
 		slab_unlist(ix, sh, sl);
-	*r = (struct record){ .node = nd->id, .server = s, .slab = region_ref(&ix->region, sl) };
+	number = (record_ref(ix, r) - region_ref(&ix->region, sl)) / (RECORD_BYTES / ARENA_UNIT);
+	*r = (struct record){ .node = nd->id, .server = s, .in_slab = (uint8_t)number };
 	sh->st.records++;
 	return r;
 }
@@ -88,7 +98,7 @@ struct record *record_new(struct index *ix, struct node *nd, server_id s)
 void record_free(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
-	struct slab *sl = at(ix, r->slab);
+	struct slab *sl = slab_of(ix, r);
 
 	sh->st.records--;
 	if (sl->free == 0)
@@ -132,32 +142,47 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s)
 	return NULL;
 }
 
-void order_ahead(struct index *ix, const struct shard *sh, const struct record *r, unsigned list)
+/* Prefetch what removing <r> reads: its neighbors in the other list, its slab, the record above,
+ * and the entries of its node and of the parent. The node was prefetched before. */
+static void ahead_of_removal(struct index *ix, const struct record *r, unsigned list)
+{
+	const struct links *other = &r->in[1 - list];
+	const struct node *nd = node_at(ix, r->node);
+
+	__builtin_prefetch(at(ix, other->next));
+	__builtin_prefetch(at(ix, other->prev));
+	__builtin_prefetch(slab_of(ix, r));
+	__builtin_prefetch(at(ix, r->up));
+	table_prefetch(ix, node_hash(nd));
+	__builtin_prefetch(node_kept(ix, nd->parent));
+}
+
+/* Each step prefetches what the next step reads, so that a record comes here five times. */
+void order_ahead(struct index *ix, const struct record *r, unsigned list)
 {
 	bool back = list == BY_ORDER && last_goes(order_of(ix, r->server));
+	const char *nd;
 	arena_ref ref;
-	uint32_t i, kept;
+	uint32_t i;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 5; i++) {
 		if ((ref = back ? r->in[list].prev : r->in[list].next) == 0)
 			break;
 		r = at(ix, ref);
-		if (i == 2)
+		if (i == 4) {
 			__builtin_prefetch(r);
-		else if (i == 1)
-			__builtin_prefetch(&sh->refs[r->node >> SHARD_BITS]);
-		else if ((kept = sh->refs[r->node >> SHARD_BITS]) != 0)
-			__builtin_prefetch(at(ix, kept - 1 + sh->arena.first));
+		} else if (i == 3) {
+			__builtin_prefetch(node_kept(ix, r->node));
+		} else if (i == 2) {
+			nd = (const char *)node_at(ix, r->node);
+			__builtin_prefetch(nd);
+			__builtin_prefetch(nd + 64);
+		} else if (i == 1) {
+			ahead_of_removal(ix, r, list);
+		} else {
+			node_prefetch(ix, node_at(ix, r->node)->parent);
+		}
 	}
-}
-
-/* Compare the first records of a server in two shards, as publish_first() stores them. */
-bool first_before(enum index_order o, uint64_t a, uint64_t b)
-{
-	if (a >> 32 != b >> 32)
-		return a < b;
-	return last_goes(o) ? tick_before((uint32_t)b, (uint32_t)a)
-			    : tick_before((uint32_t)a, (uint32_t)b);
 }
 
 /* Store the first record of <s> in the shard for threads without the lock: bucket << 32 | tick. */
@@ -170,19 +195,41 @@ static void publish_first(struct index *ix, struct shard *sh, server_id s)
 			      memory_order_relaxed);
 }
 
+/* Go one step from <*near> towards the place of <r>. Returns true if <r> belongs after <*near>. */
+static bool step_near(struct index *ix, const struct record *r, unsigned list, arena_ref *near)
+{
+	const struct record *x = at(ix, *near);
+	bool before = tick_before(r->used, x->used);
+	arena_ref next = before ? x->in[list].prev : x->in[list].next;
+
+	if (!before && (next == 0 || tick_before(r->used, ((struct record *)at(ix, next))->used)))
+		return true;
+	*near = next;
+	return before && next != 0 && !tick_before(r->used, ((struct record *)at(ix, next))->used);
+}
+
+static uint32_t ticks_between(uint32_t a, uint32_t b)
+{
+	return tick_before(a, b) ? b - a : a - b;
+}
+
 /* Return the record after which <r> belongs; 0: the first place. Searches from both ends: most
  * records belong to the end; those whose child was removed near the start; those whose claim was
- * cancelled near the end. */
+ * cancelled near the end. And from <near>, if it is not 0, the last place that was not the end:
+ * in the order of age an eviction of one server lists a run of records somewhere between. */
 static arena_ref find_place(
-    struct index *ix, const struct ends *e, const struct record *r, unsigned list)
+    struct index *ix, const struct ends *e, const struct record *r, unsigned list, arena_ref near)
 {
 	arena_ref lo = e->first, hi = e->last, after = 0;
-	unsigned looks = r->recalled ? LOOKS_RECALLED : LOOKS, i;
+	unsigned looks = list == BY_AGE ? LOOKS_AGE : r->recalled ? LOOKS_RECALLED : LOOKS, i;
 	const struct record *x, *y;
+	uint32_t z;
 
 	if (hi == 0 || !tick_before(r->used, ((struct record *)at(ix, hi))->used))
 		return hi;
 	for (i = 0; i < looks; i++) {
+		if (near != 0 && step_near(ix, r, list, &near))
+			return near;
 		x = at(ix, lo);
 		if (tick_before(r->used, x->used))
 			return after;
@@ -193,13 +240,21 @@ static arena_ref find_place(
 			return hi;
 		hi = y->in[list].prev;
 	}
-	/* not found: as far as the search went, at the nearer end */
+	/* not found: as far as the search went, where the tick is nearest */
+	if (near != 0) {
+		z = ticks_between(((struct record *)at(ix, near))->used, r->used);
+		if (z < r->used - x->used && z < y->used - r->used)
+			return near;
+	}
 	return r->used - x->used < y->used - r->used ? after : hi;
 }
 
-static void list_add(struct index *ix, struct ends *e, struct record *r, unsigned list, bool first)
+/* <near>: see find_place(); NULL if the list has none. */
+static void list_add(struct index *ix, struct ends *e, struct record *r, unsigned list, bool first,
+    arena_ref *near)
 {
-	arena_ref me = record_ref(ix, r), prev = first ? 0 : find_place(ix, e, r, list);
+	arena_ref me = record_ref(ix, r);
+	arena_ref prev = first ? 0 : find_place(ix, e, r, list, near != NULL ? *near : 0);
 	arena_ref *from = prev ? &((struct record *)at(ix, prev))->in[list].next : &e->first;
 
 	r->in[list].prev = prev;
@@ -209,12 +264,17 @@ static void list_add(struct index *ix, struct ends *e, struct record *r, unsigne
 		((struct record *)at(ix, r->in[list].next))->in[list].prev = me;
 	else
 		e->last = me;
+	if (near != NULL && !first && e->last != me)
+		*near = me;
 }
 
-static void list_remove(struct index *ix, struct ends *e, struct record *r, unsigned list)
+static void list_remove(
+    struct index *ix, struct ends *e, struct record *r, unsigned list, arena_ref *near)
 {
 	struct links *l = &r->in[list];
 
+	if (near != NULL && *near == record_ref(ix, r))
+		*near = l->prev != 0 ? l->prev : l->next;
 	if (l->prev != 0)
 		((struct record *)at(ix, l->prev))->in[list].next = l->next;
 	else
@@ -231,11 +291,11 @@ static struct ends *order_list(struct index *ix, struct shard *sh, const struct 
 }
 
 /* One list a tenant, so that an eviction need not pass the records of others. */
-static struct ends *age_list(struct index *ix, struct shard *sh, const struct record *r)
+static uint32_t age_tenant(struct index *ix, const struct record *r)
 {
 	bool others = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed) > 1;
 
-	return &sh->by_age[others ? node_at(ix, r->node)->tenant : 0];
+	return others ? node_at(ix, r->node)->tenant : 0;
 }
 
 static void not_after(struct index *ix, struct record *r, const struct ends *e)
@@ -249,7 +309,8 @@ static void not_after(struct index *ix, struct record *r, const struct ends *e)
 void record_list(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
-	struct ends *by_order, *by_age;
+	struct shard_tenant *of;
+	struct ends *by_order;
 	bool first;
 
 	/* the last: a thread is about to settle it */
@@ -257,27 +318,29 @@ void record_list(struct index *ix, struct record *r)
 		return;
 	r->listed = 1;
 	by_order = order_list(ix, sh, r);
-	by_age = age_list(ix, sh, r);
+	of = &sh->tenants[age_tenant(ix, r)];
 	/* a dropped server loses the record next, so its place does not matter */
 	if ((first = !server_ready(ix, r->server))) {
 		not_after(ix, r, by_order);
-		not_after(ix, r, by_age);
+		not_after(ix, r, &of->by_age);
 	}
-	list_add(ix, by_order, r, BY_ORDER, first);
-	r->recalled = 0;		/* the order of bytes need not be as exact */
-	list_add(ix, by_age, r, BY_AGE, first);
+	list_add(ix, by_order, r, BY_ORDER, first, NULL);
+	r->recalled = 0;
+	list_add(ix, &of->by_age, r, BY_AGE, first, &of->near_age);
 	publish_first(ix, sh, r->server);
 }
 
 void record_unlist(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
+	struct shard_tenant *of;
 
 	if (!r->listed)
 		return;
 	r->listed = 0;
-	list_remove(ix, order_list(ix, sh, r), r, BY_ORDER);
-	list_remove(ix, age_list(ix, sh, r), r, BY_AGE);
+	of = &sh->tenants[age_tenant(ix, r)];
+	list_remove(ix, order_list(ix, sh, r), r, BY_ORDER, NULL);
+	list_remove(ix, &of->by_age, r, BY_AGE, &of->near_age);
 	publish_first(ix, sh, r->server);
 }
 

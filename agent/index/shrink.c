@@ -12,10 +12,11 @@
 
 #define SLACK_TRIES	16u	/* nodes tried in one call */
 
-/* Work in units of one removed record: 0.3 to 0.5 us, most of it waiting for memory. The other
- * numbers are measured against it; the number of pages of a node hardly matters. */
+/* Work in units of one removed record: 0.2 to 0.5 us, most of it waiting for memory. The other
+ * numbers are measured against it. */
 #define WORK_COPY	1u
 #define WORK_JOIN	3u
+#define PAGES_A_WORK	128u	/* copied: 1 KiB that is read and written, in no cache */
 #define OWNERS_A_WORK	4u	/* each owner has a record to read and change */
 #define SLOTS_A_WORK	2048u	/* each owner is searched among those of the other node */
 
@@ -44,23 +45,60 @@ static uint32_t cut_end(struct index *ix, struct node *nd)
 		return 0;
 	if (node_remake(ix, nd, reach, node_cap(nd), NULL) == NULL)
 		slack_note(ix, nd);
-	return WORK_COPY;
+	return WORK_COPY + reach / PAGES_A_WORK;
+}
+
+static uint32_t pages_to_cut(const struct node *nd, const struct record *r, const struct cut *c)
+{
+	uint32_t n = c->pages < r->extent ? c->pages : r->extent;
+
+	return (uint64_t)room_of(nd, n) > c->room
+	    ? (uint32_t)((c->room + nd->page_room - 1) / nd->page_room)
+	    : n;
+}
+
+/* Take pages from the end of what <r> holds; record_settle() cuts them. */
+static void cut_held(struct index *ix, const struct node *nd, struct record *r, struct cut *c)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+	uint32_t n = pages_to_cut(nd, r, c);
+
+	r->held = (uint16_t)(r->extent - n);
+	c->room -= (uint64_t)room_of(nd, n) < c->room ? (uint64_t)room_of(nd, n) : c->room;
+	c->records--;
+	if (c->evicted) {
+		sh->st.evicted_pages += n;
+		sh->st.evicted_records += n == r->extent;
+	}
+}
+
+/* Return whether <up>, which lost its last child, is evicted next: the child was the first of the
+ * server's order, used at <used>. Most branches end in several records of one use. */
+static bool goes_next(struct index *ix, const struct record *up, uint32_t used)
+{
+	enum index_order o = order_of(ix, up->server);
+
+	if (!up->listed)
+		return false;
+	if (!server_ready(ix, up->server))
+		return true;
+	return o != INDEX_LFU && o != INDEX_PRIORITY &&
+	    (up->used == used || (o == INDEX_FIFO && tick_before(up->used, used)));
 }
 
 /* Returns true if the server's record on <parent> has lost its last child and is not held to its
- * end. */
-static bool remove_record(
-    struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
+ * end. Otherwise sets <c->next> if that record is the next to cut. */
+static bool remove_record(struct index *ix, struct node *nd, struct node *parent, struct record *r,
+    struct cut *c, uint32_t *work)
 {
 	server_id s = r->server;
 	uint32_t used = r->used;
-	struct record *up = NULL;
+	struct record *up = r->up != 0 ? at(ix, r->up) : NULL;
 
 	record_unlist(ix, r);
 	node_disown(ix, nd, r);
 	record_free(ix, r);
-	if (parent->kind == NODE_EDGE) {
-		up = node_record(ix, parent, s);
+	if (up != NULL) {
 		up->n_children--;
 		if (tick_before(up->used, used) && !by_entry(order_of(ix, s)))
 			up->used = used;
@@ -74,18 +112,20 @@ static bool remove_record(
 	if (up->held < parent->n_pages)
 		return true;
 	record_list(ix, up);
+	if (c != NULL && c->records > 0 && c->room > 0)
+		c->next = goes_next(ix, up, used);
 	return false;
 }
 
 /* Returns true if the record above has to be settled as well. */
-static bool settle_record(
-    struct index *ix, struct node *nd, struct node *parent, struct record *r, uint32_t *work)
+static bool settle_record(struct index *ix, struct node *nd, struct node *parent, struct record *r,
+    struct cut *c, uint32_t *work)
 {
 	uint32_t reach = claim_reach(ix, r, nd->start);
 	uint32_t to = r->n_children ? nd->n_pages : r->held > reach ? r->held : reach;
 
 	if (to == 0)
-		return remove_record(ix, nd, parent, r, work);
+		return remove_record(ix, nd, parent, r, c, work);
 	if (to < r->extent) {
 		node_extent(ix, nd, r, to);
 		*work += cut_end(ix, nd);
@@ -119,17 +159,35 @@ static bool has_one_child(const struct node *nd)
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
 }
 
-uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r,
-    uint64_t locked, uint32_t c)
+/* Lock the record of <s> on <id> if it may be cut, and take pages from what it holds. Returns NULL,
+ * with nothing locked, if it may not. */
+static struct record *lock_cut(struct index *ix, node_id id, server_id s, struct cut *c,
+    struct node **nd, struct node **parent, uint64_t *locked)
+{
+	struct record *r = lock_record(ix, id, s, nd, parent, locked);
+
+	if (r == NULL)
+		return NULL;
+	if (!r->listed || (c->old_only && !is_evicted(ix, s, r->used))) {
+		shards_unlock(ix, *locked);
+		return NULL;
+	}
+	cut_held(ix, *nd, r, c);
+	return r;
+}
+
+/* See record_settle(). <cut>: cut the records above as well, if they go next; NULL: do not. */
+static uint32_t settle_up(struct index *ix, struct node *nd, struct node *parent, struct record *r,
+    uint64_t locked, uint32_t c, struct cut *cut)
 {
 	node_id id = nd->id, up = parent->id;
 	server_id s = r->server;
-	bool on, join, join_up;
+	bool on, next, join, join_up;
 	uint32_t work = 0;
 
 	do {
 		work++;
-		on = settle_record(ix, nd, parent, r, &work);
+		on = settle_record(ix, nd, parent, r, cut, &work);
 		if (on && c != 0)	/* before a split or a join moves the record */
 			claim_attach(ix, c, node_record(ix, parent, s), node_end(parent));
 		join = has_one_child(node_at(ix, id));
@@ -137,10 +195,15 @@ uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, s
 		shards_unlock(ix, locked);
 		if (join)
 			work += node_join(ix, id);
-		if (!on && join_up)	/* otherwise its record is settled first */
+		next = cut != NULL && cut->next;
+		if (next)
+			cut->next = false;
+		r = next ? lock_cut(ix, up, s, cut, &nd, &parent, &locked) : NULL;
+		if (!on && r == NULL && join_up)	/* otherwise its record is settled first */
 			work += node_join(ix, up);
-		r = !on ? NULL : c != 0 ? claim_off(ix, c, &nd, &parent, &locked) :
-					  lock_record(ix, up, s, &nd, &parent, &locked);
+		if (on)
+			r = c != 0 ? claim_off(ix, c, &nd, &parent, &locked) :
+				     lock_record(ix, up, s, &nd, &parent, &locked);
 		if (r != NULL) {
 			id = nd->id;
 			up = parent->id;
@@ -149,36 +212,21 @@ uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, s
 	return work;
 }
 
-static uint32_t pages_to_cut(const struct node *nd, const struct record *r, const struct cut *c)
+uint32_t record_settle(struct index *ix, struct node *nd, struct node *parent, struct record *r,
+    uint64_t locked, uint32_t c)
 {
-	uint32_t n = c->pages < r->extent ? c->pages : r->extent;
-
-	return (uint64_t)room_of(nd, n) > c->room
-	    ? (uint32_t)((c->room + nd->page_room - 1) / nd->page_room)
-	    : n;
+	return settle_up(ix, nd, parent, r, locked, c, NULL);
 }
 
-uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c)
+uint32_t record_cut(struct index *ix, node_id id, server_id server, struct cut c)
 {
-	struct shard *sh = &ix->shards[shard_of(ix, id)];
 	struct node *nd, *parent;
 	struct record *r;
 	uint64_t locked;
-	uint32_t cut;
 
-	if ((r = lock_record(ix, id, server, &nd, &parent, &locked)) == NULL)
+	if ((r = lock_cut(ix, id, server, &c, &nd, &parent, &locked)) == NULL)
 		return 0;
-	if (!r->listed || (c->old_only && !is_evicted(ix, server, r->used))) {
-		shards_unlock(ix, locked);
-		return 0;
-	}
-	cut = pages_to_cut(nd, r, c);
-	r->held = (uint16_t)(r->extent - cut);
-	if (c->evicted) {
-		sh->st.evicted_pages += cut;
-		sh->st.evicted_records += cut == r->extent;
-	}
-	return record_settle(ix, nd, parent, r, locked, 0);
+	return settle_up(ix, nd, parent, r, locked, 0, &c);
 }
 
 uint32_t record_let_go(
@@ -268,6 +316,7 @@ static void move_record(struct index *ix, const struct node *nd, struct record *
 	to->hits = from->hits;
 	to->priority = from->priority;
 	to->used = from->used;
+	to->up = from->up;
 	record_free(ix, from);
 	node_own(ix, onto, to);
 	atomic_fetch_sub_explicit(
@@ -311,6 +360,7 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
 		twice = room_of(nd, nd->n_pages) + room_of(child, low->extent);
 		low->extent = (uint16_t)(low->extent + nd->n_pages);
+		low->up = r->up;
 		record_free(ix, r);
 		node_own(ix, to, low);
 		atomic_fetch_sub_explicit(&ix->servers[low->server].room, twice, memory_order_relaxed);
@@ -320,6 +370,7 @@ static void join_owners(struct index *ix, const struct node *nd, const struct no
 static uint32_t join_work(const struct node *nd, const struct node *child)
 {
 	return WORK_JOIN + nd->n_owners / OWNERS_A_WORK +
+	    ((uint32_t)nd->n_pages + child->n_pages) / PAGES_A_WORK +
 	    (uint32_t)nd->n_owners * child->n_owners / SLOTS_A_WORK;
 }
 

@@ -110,7 +110,7 @@ static uint64_t cut_upwards(struct index *ix, node_id id, const uint64_t space[2
 		n = is_of_space(ix, id, space) ? servers_of(ix, id, server, &above) : 0;
 		for (unsigned i = 0; i < n; i++)
 			cut += record_cut(ix, id, server[i],
-			    &(struct cut){ EDGE_MAX, UINT64_MAX, false, false }) > 0;
+			    (struct cut){ 1, EDGE_MAX, UINT64_MAX, false, false }) > 0;
 		id = n > 0 ? above : 0;
 	} while (cut > before && id != 0);
 	return cut;

@@ -36,7 +36,10 @@
 #define SHARD_BITS	6u
 _Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard");
 #define EDGE_MAX	512u	/* pages of a node: bounds the cost of a copy */
-#define EVICT_MAX	64u	/* work of one call, in records; a copied node counts more (shrink.c) */
+/* Work of one call, in records; a copied node counts more (shrink.c). With 40 the longest call
+ * takes 48.0 to 49.2 us (Mooncake), 33.7 to 37.5 us with prompts of 1K tokens (bench_index -e, 64
+ * servers, load of the machine about 21). */
+#define EVICT_MAX	40u
 /* Tries in a row that bring a claim no page further, because other threads change the tree. */
 #define STILL_MAX	64u
 #define ORDERS_MAX	INDEX_PRIORITIES	/* lists of a server that goes by hits or priority */
@@ -92,11 +95,12 @@ struct record {
 	uint8_t hits;
 	uint8_t priority : 5, listed : 1;
 	uint8_t recalled : 1;		/* search longer for its place in the lists */
+	uint8_t in_slab;		/* its number in its slab */
+	arena_ref up;			/* record of the server on the node above; 0: that is the root */
 	uint32_t n_children;		/* records of the server on children of the node */
 	uint32_t claims;		/* deepest stop of claims on it; 0: none */
 	uint32_t used;			/* tick */
 	struct links in[2];		/* BY_ORDER of (shard, server), BY_AGE of (shard, tenant) */
-	arena_ref slab;			/* that holds the record */
 };
 
 enum { BY_ORDER, BY_AGE };
@@ -163,31 +167,39 @@ struct ends {
 	arena_ref first, last;		/* <first> is evicted first */
 };
 
+/* What a shard keeps of one tenant. */
+struct shard_tenant {
+	struct ends by_age;		/* its records */
+	arena_ref near_age;		/* a record of <by_age>, where one was last added */
+	uint32_t unused;
+	_Atomic int64_t bytes;		/* of its nodes; written under the lock */
+};
+
+/* What a commit reads and writes lies together on its first lines. */
 struct shard {
 	_Alignas(64) _Atomic uint32_t locked;
-	struct arena arena;
+	uint32_t n_ids, max_ids, free_id;
 	/* [id >> SHARD_BITS]: ref of the current object - the arena's first + 1; of a free id the next
 	 * free one | ID_FREE; 0: neither. */
-	uint32_t *refs;
-	uint32_t n_ids, max_ids, free_id;
-	uint32_t serial;
-	struct ends by_age[TENANTS_MAX];
+	_Atomic uint32_t *refs;		/* other shards read it to prefetch, without the lock */
 	struct ends *orders;		/* [server * buckets + bucket] */
+	uint32_t serial;
 	arena_ref slabs;		/* first with room for a record */
-	_Atomic int64_t tenant_bytes[TENANTS_MAX];	/* of nodes; written under the lock */
 	uint32_t waiting, n_waiting;	/* retired objects, linked by link */
+	size_t late;			/* bytes of these and of the closed batch */
 	uint32_t closed;		/* a batch that only readers of <closed_at> and before can see */
-	uint64_t closed_at;
-	size_t late;			/* bytes of both */
 	arena_ref spare;		/* memory for operations that free more than they take; 0: used up */
+	struct {
+		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
+	} st;
+	struct arena arena;
+	struct shard_tenant tenants[TENANTS_MAX];
+	uint64_t closed_at;
 	uint32_t spare_bytes;		/* enough for the largest node, unless the arena is small */
 	bool lacked;			/* since the last tick such an operation found too little memory */
 	uint8_t short_ticks;		/* number of ticks in a row with <lacked> */
 	node_id slack_first, slack_last;	/* nodes that could not be made smaller for want of memory */
 	_Atomic uint32_t n_slack;
-	struct {
-		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
-	} st;
 };
 
 #define NOT_ONE	UINT64_MAX
@@ -202,17 +214,28 @@ struct reader {
 
 #define READERS_MAX	256u
 
-struct server {
+/* The slots of an index. The index and each match with a slot count, so that a match may outlive
+ * its index: no other index has this address while a match knows it. */
+struct index_readers {
+	_Atomic uint32_t n_users;
+	_Alignas(64) _Atomic uint32_t used;	/* slots that were ever taken */
+	struct reader slots[READERS_MAX];
+};
+
+struct server {			/* one line */
 	_Alignas(64) _Atomic int64_t room;	/* of its held and claimed pages */
 	_Atomic int64_t speculative;	/* of these, the part that its open claims added */
 	_Atomic int64_t parts;		/* room of the part pages of its open claims */
 	_Atomic uint64_t capacity;
-	_Atomic uint32_t leaving, drops;
 	_Atomic uint64_t output;	/* room of its generated tokens */
 	_Atomic uint64_t evicted;	/* EVICTED_ANY | tick: pages used until then are gone; 0: none */
-	_Atomic uint8_t order;		/* enum index_order; constant while the server has records */
+	_Atomic uint32_t drops;
 	uint32_t oldest_claim, newest_claim;	/* open ones; guarded by its group */
+	_Atomic uint8_t leaving;
+	_Atomic uint8_t order;		/* enum index_order; constant while the server has records */
 };
+
+_Static_assert(sizeof(struct server) == 64, "a commit writes one line of its server");
 
 #define EVICTED_ANY	((uint64_t)1 << 32)
 
@@ -246,6 +269,7 @@ struct index {
 	struct bucket *buckets;
 	size_t n_table;			/* number of buckets */
 	size_t fixed_bytes;		/* of the region, in no arena */
+	struct index_readers *readers;
 	struct claim *claims;
 	struct stop *stops;		/* as many as claims */
 	uint32_t n_claims;
@@ -254,12 +278,11 @@ struct index {
 	_Alignas(64) _Atomic int64_t speculative;
 	_Atomic uint64_t expired, refused;
 	_Alignas(64) _Atomic uint64_t epoch;
-	_Atomic uint32_t server_words, n_leaving, readers_used, tenants_used;
+	_Atomic uint32_t server_words, n_leaving, tenants_used;
 	struct claim_group groups[CLAIM_GROUPS];
 	struct server servers[SERVERS_MAX];
 	struct tenant tenants[TENANTS_MAX];
 	struct shard shards[SHARDS_MAX];
-	struct reader readers[READERS_MAX];
 	struct output outputs[SERVERS_MAX];
 };
 
@@ -278,6 +301,12 @@ static inline arena_ref region_ref(const struct region *r, const void *p)
 static inline uint32_t shard_of(const struct index *ix, node_id id)
 {
 	return id & (ix->n_shards - 1);
+}
+
+/* Return the entry of <id> in the refs of its shard. */
+static inline _Atomic uint32_t *node_kept(const struct index *ix, node_id id)
+{
+	return &ix->shards[shard_of(ix, id)].refs[id >> SHARD_BITS];
 }
 
 static inline _Atomic uint32_t *node_words(const struct node *nd)

@@ -44,6 +44,9 @@ const char *table_check(struct index *ix, uint64_t n_nodes);
 /* Return the current object of <id>, or NULL if there is no such node. */
 struct node *node_at(struct index *ix, node_id id);
 
+/* Prefetch the current object of <id>, which exists. Its shard need not be locked. */
+void node_prefetch(const struct index *ix, node_id id);
+
 /* Return the era of <nd>; 0 if it has none. */
 static inline uint32_t node_era(const struct node *nd)
 {
@@ -115,14 +118,11 @@ void record_touch(struct index *ix, struct record *r, uint32_t tick, uint8_t pri
 void record_recall(
     struct index *ix, struct record *r, uint32_t tick, uint8_t hits, uint8_t priority);
 
-/* Return whether <a> goes before <b>, of two values of first_used[] of one server. */
-bool first_before(enum index_order o, uint64_t a, uint64_t b);
-
 /* Return the record of <s> in <sh> that is evicted first, or NULL. */
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 
 /* Prefetch the records that follow <r> in its list, because they are evicted soon after it. */
-void order_ahead(struct index *ix, const struct shard *sh, const struct record *r, unsigned list);
+void order_ahead(struct index *ix, const struct record *r, unsigned list);
 
 /* ---- shrink.c: pages, records and nodes without a reason are removed ---- */
 
@@ -143,14 +143,17 @@ void slack_move(const struct node *nd, struct node *to);
 void slack_settle(struct index *ix, uint32_t shard);
 
 struct cut {
-	uint32_t pages;		/* at most */
+	uint32_t records;	/* at most: the first, and those above it that go next */
+	uint32_t pages;		/* of each, at most */
 	uint64_t room;		/* no more pages than free so much */
 	bool evicted;		/* count them as evicted */
 	bool old_only;		/* only if they were used until the server's horizon (evict_in.h) */
+	bool next;		/* private: the record above goes next */
 };
 
-/* Cut pages from the end of a record, if it is in the lists. Returns the work done. */
-uint32_t record_cut(struct index *ix, node_id id, server_id server, const struct cut *c);
+/* Cut pages from the end of a record, if it is in the lists, and of those above it. Returns the
+ * work done. */
+uint32_t record_cut(struct index *ix, node_id id, server_id server, struct cut c);
 
 /* Cut the record of <server> on <*id>, if it ends at page <*end> and may be evicted, down to <keep>
  * pages from the root. Sets <*end> to where that node began, and <*id> to the node above; 0: the

@@ -105,6 +105,9 @@ struct node {
 	/* the node around it does no more with its value than to go through it, count it, name it or
 	 * take an item; <indexed>: the last of these */
 	bool carried, indexed;
+	/* the node around it takes a member of its value, assigns it, or asks if it is true */
+	bool member;
+	bool presence;		/* it asks if it is none, or defined */
 	uint16_t depth, id;
 	uint32_t line;
 	uint16_t up;

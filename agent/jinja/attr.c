@@ -181,8 +181,10 @@ bool jx_get_attr(struct run *r, struct jval obj, struct jval name, unsigned id, 
 	const struct jval *v;
 	bool found;
 
-	if (obj.kind == JV_UNREAD)
-		return jx_missed(r);
+	if (obj.kind == JV_UNREAD && jx_unread_role(obj, name, out))
+		return true;
+	if (obj.kind == JV_UNREAD && !jx_read_item(r, &obj))
+		return false;
 	if (obj.kind == JV_DICT && (id == 0 || !(attributes[id].kinds & D))) {
 		v = jdict_get(obj.d, name);
 		if (v != NULL) {
@@ -255,7 +257,9 @@ bool jx_get_item(struct run *r, struct jval obj, struct jval key, struct jval *o
 	case JV_MISSING: case JV_UNDEF:
 		return jx_use_undefined(r, obj);
 	case JV_UNREAD:
-		return jx_missed(r);
+		if (jx_unread_role(obj, key, out))
+			return true;
+		return jx_read_item(r, &obj) && jx_get_item(r, obj, key, out);
 	case JV_DICT:
 		v = jval_hashable(key) ? jdict_get(obj.d, key) : NULL;
 		if (v == NULL)

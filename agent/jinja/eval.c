@@ -11,7 +11,7 @@ static bool eval_name(struct run *r, const struct node *n, struct jval *out)
 	*out = rec->slot[n->slot];
 	if (out->kind == JV_MISSING)
 		*out = undefined(UNDEF_NAME, n->name.p, n->name.n, 0);
-	return !is_watched(out) || jx_touched(r, n, *out);
+	return !is_watched(out) || jx_touched(r, n, out);
 }
 
 static bool eval_items(struct run *r, const struct node *n, struct jval *out)
@@ -228,7 +228,8 @@ static bool eval_call(struct run *r, const struct node *n, struct jval *out)
 	struct args a;
 
 	if (n->a->type == N_GETATTR && n->a->id != 0) {
-		if (!jx_eval(r, n->a->a, &self) || !jx_get_attr(r, self, n->a->value, n->a->id, &f))
+		if (!jx_eval(r, n->a->a, &self) || (self.kind == JV_UNREAD && !jx_read_item(r, &self)) ||
+		    !jx_get_attr(r, self, n->a->value, n->a->id, &f))
 			return false;
 		if (f.kind == JV_METHOD)
 			return jx_eval_args(r, n->kids, &a) &&
@@ -300,12 +301,16 @@ static bool eval_deep(struct run *r, const struct node *n, struct jval *out)
 		if (!jx_eval(r, n->a, out))
 			return false;
 		r->line = n->line;
-		return jx_get_attr(r, *out, n->value, n->id, out);
+		r->track.presence = n->presence;
+		if (!jx_get_attr(r, *out, n->value, n->id, out))
+			return false;
+		r->track.presence = false;
+		return true;
 	case N_GETITEM:
 		if (!jx_eval(r, n->a, out) || !jx_eval(r, n->b, &key))
 			return false;
 		r->line = n->line;
-		if (is_watched(out))
+		if (out->kind == JV_LIST && is_watched(out))
 			jx_item_read(r, *out, key);
 		return jx_get_item(r, *out, key, out);
 	case N_SLICE:
@@ -339,5 +344,5 @@ bool jx_eval(struct run *r, const struct node *n, struct jval *out)
 		return false;
 	ok = eval_deep(r, n, out);
 	r->depth--;
-	return ok && (!is_watched(out) || jx_touched(r, n, *out));
+	return ok && (!is_watched(out) || jx_touched(r, n, out));
 }

@@ -116,7 +116,7 @@ int jx_iter_next(struct run *r, struct iter *it, struct jval *out)
 		if (it->at == it->of.n)
 			return 0;
 		*out = it->of.v[it->at++];
-		return out->kind != JV_UNREAD || it->any || jx_missed(r) ? 1 : -1;
+		return out->kind != JV_UNREAD || it->any || jx_read_item(r, out) ? 1 : -1;
 	case JV_STR:
 		return next_char(it, out);
 	case JV_DICT:

@@ -3,8 +3,9 @@
  * A state has the hash of what the loop started with, the counts of steps and bytes since then (so
  * that limits are met where they would be), and the members of each namespace: as it was, or a
  * number, a truth value, nothing, or a text of the template or one of a few roles. Any other text
- * may be of a message: then there is no state. Its bytes are the caller's, who knows that they are
- * its own; even so each length is checked. */
+ * may be of a message: only that it is one is kept, which is enough if the template just asks
+ * whether there is one. For other values there is no state. Its bytes are the caller's, who knows
+ * that they are its own; even so each length is checked. */
 #include "agent/jinja/run_in.h"
 
 #define NEAR_END	3u	/* items at the end before which a state is written */
@@ -16,20 +17,13 @@ struct state_head {
 	bool completed, more;
 };
 
-enum { SAVED_SAME, SAVED_NONE, SAVED_BOOL, SAVED_INT, SAVED_FLOAT, SAVED_TEXT };
+enum { SAVED_SAME, SAVED_NONE, SAVED_BOOL, SAVED_INT, SAVED_FLOAT, SAVED_TEXT, SAVED_UNREAD };
 
 /* ---- states ------------------------------------------------------------------------------ */
 
 static bool is_role(struct span s)
 {
-	static const char *const roles[] = {
-		"", "system", "user", "assistant", "tool", "developer", "ipython", "function", "model",
-	};
-
-	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-		if (span_eq(s, span_str(roles[i])))
-			return true;
-	return false;
+	return s.n == 0 || jinja_role(s) > 0;
 }
 
 static void save_text(struct buf *b, struct span s)
@@ -40,7 +34,7 @@ static void save_text(struct buf *b, struct span s)
 	buf_span(b, s);
 }
 
-/* Write a member's value. Returns false if it may be of a message. */
+/* Write a member's value; not that of a message. */
 static bool save_value(struct buf *b, const struct jdict_entry *was, struct jval v)
 {
 	uint8_t tag = v.kind == JV_NONE ? SAVED_NONE : v.kind == JV_BOOL ? SAVED_BOOL :
@@ -50,6 +44,8 @@ static bool save_value(struct buf *b, const struct jdict_entry *was, struct jval
 		tag = SAVED_SAME;
 	if (tag == SAVED_TEXT && (v.kind != JV_STR || v.n > CONST_MOST || (v.flags & JV_MARKUP) != 0 ||
 				     ((v.flags & JV_CONST) == 0 && !is_role(jval_span(v)))))
+		tag = SAVED_UNREAD;
+	if (tag == SAVED_UNREAD && v.kind != JV_STR && !(v.kind == JV_UNREAD && v.aux == UNREAD_TEXT))
 		return false;
 	buf_add(b, &tag, 1);
 	if (tag == SAVED_TEXT)
@@ -85,7 +81,7 @@ static void note(struct run *r, uint32_t messages, bool completed, bool more)
 	struct state_head h;
 	bool fits = true;
 
-	if (t->whole || t->furthest > messages || r->code != JINJA_OK)
+	if (t->whole || t->furthest > messages || messages > as->sure || r->code != JINJA_OK)
 		return;
 	memset(&h, 0, sizeof(h));		/* padding, too */
 	h.start = t->start;
@@ -154,6 +150,9 @@ static bool take_value(struct run *r, struct span *s, const struct jdict_entry *
 	case SAVED_BOOL: case SAVED_INT: case SAVED_FLOAT:
 		*v = (struct jval){ .kind = tag == SAVED_BOOL ? JV_BOOL : tag == SAVED_INT ? JV_INT : JV_FLOAT };
 		return take(s, &v->i, sizeof(v->i));
+	case SAVED_UNREAD:
+		*v = (struct jval){ .kind = JV_UNREAD, .aux = UNREAD_TEXT };
+		return true;
 	default:
 		return take_text(r, s, v);
 	}
@@ -255,7 +254,7 @@ void jx_loop_item(struct run *r, const struct loop *l, uint64_t i, bool complete
 	uint64_t m = t->first + i;
 
 	t->loop = l;
-	if (t->on && i > 0 && m + NEAR_END >= t->as->n)
+	if (t->on && i > 0 && m + NEAR_END >= t->as->sure)
 		note(r, (uint32_t)m, completed, true);
 }
 

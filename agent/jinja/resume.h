@@ -18,7 +18,8 @@
  * done with it is comparing, and each comparison would come out the same.
  *
  * Messages that are passed over need not be read: the caller gives items of kind JV_UNREAD, and
- * rendering fails with JINJA_MISSED if a template uses one. It then renders all of them. Nothing is
+ * gives a few of them if a template uses more of one than its role, as many look for the last
+ * message of a user first. Otherwise it fails with JINJA_MISSED, and all are rendered. Nothing is
  * proved in advance, so any template is followed; one that reads the end first leaves no state that
  * fits. */
 #ifndef KVROUTE_JINJA_RESUME_H
@@ -32,6 +33,16 @@ enum {
 	JV_HAS_UNREAD = 128	/* an item may be JV_UNREAD */
 };
 
+/* Return the number of a role, or 0 if it is none of the usual ones. */
+unsigned jinja_role(struct span name);
+
+/* Return item <at> of the list, not read; it is a dict with members. <role>: jinja_role() of its
+ * "role" */
+static inline struct jval jinja_unread(uint32_t at, unsigned role)
+{
+	return (struct jval){ .kind = JV_UNREAD, .aux = (uint16_t)role, .n = at };
+}
+
 struct jinja_resume {
 	const struct hash_key *key;
 	/* the sink is jinja_buf_sink() of it; when items are passed over, it becomes <lead> */
@@ -40,7 +51,11 @@ struct jinja_resume {
 	uint64_t most_steps;	/* of all messages; those of the call are for what is executed */
 	const struct jval *list;	/* items of "messages" */
 	uint32_t n;
+	uint32_t sure;		/* no state is left that follows from more of them */
 	struct span from;	/* a state, not in <state>; n == 0: from the start */
+	/* set <*out> to item <at>, which is unread. Returns false if that fails. NULL: it would */
+	bool (*read)(void *arg, uint32_t at, struct jval *out);
+	void *arg;
 	/* set by rendering */
 	bool resumed;		/* <text> is what follows that state */
 	bool good;		/* <state> is set: it follows from the first <messages> */

@@ -23,9 +23,17 @@ struct tracked_space {
 	uint32_t n;
 };
 
+/* aux of JV_UNREAD: a text of a message, in a namespace. It may only be asked if it is none. */
+#define UNREAD_TEXT	0xffff
+
+#define READ_MOST	8u
+
 struct track {
 	struct jinja_resume *as;	/* NULL: nothing is tracked */
 	bool on;			/* in the loop */
+	unsigned n_read;
+	uint32_t read[READ_MOST];	/* items that were passed over and read after all */
+	bool presence;			/* the member that is read is asked if it is none, or defined */
 	bool whole, tail;		/* read: anything of the list; that there is no next item */
 	uint64_t furthest;		/* items from the start of the list of which one may have been read */
 	const struct loop *loop;	/* of the loop; NULL: it has no variable */
@@ -53,8 +61,13 @@ static inline bool is_watched(const struct jval *v)
 }
 
 bool jx_missed(struct run *r);
-/* Note that <n> has the value <v>. Returns false if it must not be used. */
-bool jx_touched(struct run *r, const struct node *n, struct jval v);
+/* Note that <n> has the value <*v>, and read it if it is an item that was not. Returns false if it
+ * must not be used. */
+bool jx_touched(struct run *r, const struct node *n, struct jval *v);
+/* Exchange the unread item <*v> for what it is. Returns false if that is not possible. */
+bool jx_read_item(struct run *r, struct jval *v);
+/* Tell if <name> is the role of the unread item <v>, which needs not be read; then set <*out>. */
+bool jx_unread_role(struct jval v, struct jval name, struct jval *out);
 /* Note that an item of the watched list <v> is read. */
 void jx_item_read(struct run *r, struct jval v, struct jval key);
 void jx_end_read(struct run *r, const struct loop *l, bool last);	/* whether there is a next item */

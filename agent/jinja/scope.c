@@ -492,6 +492,11 @@ static void mark_carried(struct node *n)
 	bool counts = n->type == N_FILTER && n->a != NULL &&
 		      (span_eq(n->name, SPAN("length")) || span_eq(n->name, SPAN("count")));
 
+	if (n->type == N_GETITEM || n->type == N_GETATTR || n->type == N_IF || n->type == N_AND ||
+	    n->type == N_OR || n->type == N_NOT || n->type == N_COND)
+		n->a->member = true;
+	if (n->type == N_SET)		/* reads of the variable are checked in turn */
+		n->b->member = true;
 	switch (n->type) {
 	case N_FOR: case N_SET:
 		n->b->carried = true;
@@ -508,6 +513,8 @@ static void mark_carried(struct node *n)
 		break;
 	case N_TEST:
 		counts = n->a != NULL && span_eq(n->name, SPAN("defined"));
+		if (n->a != NULL)
+			n->a->presence = counts || span_eq(n->name, SPAN("none"));
 		/* fall through */
 	default:
 		if (!counts)

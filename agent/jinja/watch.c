@@ -2,6 +2,11 @@
  * loop over it runs (resume.h). */
 #include "agent/jinja/run_in.h"
 
+/* Roles that an item which is not read may have, and that a state may name. */
+static const char *const roles[] = {
+	NULL, "system", "user", "assistant", "tool", "developer", "ipython", "function", "model",
+};
+
 /* ---- reads ------------------------------------------------------------------------------- */
 
 bool jx_missed(struct run *r)
@@ -16,13 +21,55 @@ void jx_whole_read(struct run *r)
 	r->track.whole |= r->track.on;
 }
 
-bool jx_touched(struct run *r, const struct node *n, struct jval v)
+bool jx_touched(struct run *r, const struct node *n, struct jval *v)
 {
-	if (v.kind == JV_UNREAD || ((v.flags & JV_HAS_UNREAD) != 0 && !n->carried))
+	if (v->kind == JV_UNREAD && v->aux == UNREAD_TEXT)
+		return n->presence || jx_missed(r);
+	if (v->kind == JV_UNREAD)
+		return n->member || jx_read_item(r, v);
+	if ((v->flags & JV_HAS_UNREAD) != 0 && !n->carried)
 		return jx_missed(r);
 	if (!n->indexed)
 		jx_whole_read(r);
 	return true;
+}
+
+unsigned jinja_role(struct span name)
+{
+	for (unsigned i = 1; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (span_eq(name, span_str(roles[i])))
+			return i;
+	return 0;
+}
+
+bool jx_unread_role(struct jval v, struct jval name, struct jval *out)
+{
+	if (v.aux == 0 || v.aux >= sizeof(roles) / sizeof(roles[0]) || name.kind != JV_STR ||
+	    !span_eq(jval_span(name), SPAN("role")))
+		return false;
+	*out = lit(roles[v.aux]);
+	return true;
+}
+
+/* Count item <at> unless it was read before. Returns false if it would be one too many. */
+static bool may_read(struct track *t, uint32_t at)
+{
+	for (unsigned i = 0; i < t->n_read; i++)
+		if (t->read[i] == at)
+			return true;
+	if (t->n_read == READ_MOST)
+		return false;
+	t->read[t->n_read++] = at;
+	return true;
+}
+
+bool jx_read_item(struct run *r, struct jval *v)
+{
+	struct jinja_resume *as = r->track.as;
+
+	if (v->aux == UNREAD_TEXT || as == NULL || as->read == NULL || !may_read(&r->track, v->n))
+		return jx_missed(r);
+	return as->read(as->arg, v->n, v) || jx_missed(r);
 }
 
 void jx_item_read(struct run *r, struct jval v, struct jval key)
@@ -82,6 +129,11 @@ void jx_member_read(struct run *r, const struct jdict *d, const struct jval *v)
 	struct tracked_number *w = r->track.on ? number_of(&r->track, d, v) : NULL;
 
 	pin(w);
+	if (v->kind == JV_UNREAD && v->aux == UNREAD_TEXT) {
+		if (!r->track.presence)
+			jx_missed(r);
+		return;
+	}
 	if (!is_watched(v))
 		return;
 	jx_whole_read(r);	/* a filter may have asked, which notes no more */

@@ -1,5 +1,5 @@
 /* Buffers of connections: charged to the budget before they are allocated, wiped before they are
- * freed or used again. */
+ * freed. */
 #include "agent/base/mem.h"
 #include "agent/loop/conn_buf_in.h"
 
@@ -13,10 +13,11 @@ static bool buf_alloc(struct conn_buf *b, size_t cap, enum budget_kind kind, str
 	return b->p != NULL;
 }
 
-static void buf_wipe(struct conn_buf *b)
+void conn_buf_wipe(struct conn_buf *b)
 {
-	mem_wipe(b->p, b->top);
-	b->n = b->top = 0;
+	if (b->top > 0)
+		mem_wipe(b->p, b->top);
+	b->n = b->at = b->top = 0;
 }
 
 bool conn_buf_borrow(struct conn_buf *b, struct conn_buf *spare, size_t cap, struct budget *from)
@@ -33,16 +34,32 @@ bool conn_buf_borrow(struct conn_buf *b, struct conn_buf *spare, size_t cap, str
 void conn_buf_wrote(struct conn_buf *b, size_t n)
 {
 	b->n += n;
-	if (b->top < b->n)
-		b->top = b->n;
+	if (b->top < b->at + b->n)
+		b->top = (uint32_t)(b->at + b->n);
 }
 
 void conn_buf_drop(struct conn_buf *b, size_t n)
 {
-	if (n == 0)
-		return;
 	b->n -= n;
-	memmove(b->p, b->p + n, b->n);
+	if (b->n > 0 && n > 0)
+		mem_wipe(conn_buf_bytes(b), n);
+	b->at = b->n > 0 ? b->at + (uint32_t)n : 0;
+}
+
+void conn_buf_wipe_rest(struct conn_buf *b)
+{
+	uint32_t end = b->at + (uint32_t)b->n;
+
+	if (b->top > end)
+		mem_wipe(b->p + end, b->top - end);
+	b->top = end;
+}
+
+void conn_buf_pack(struct conn_buf *b)
+{
+	if (b->at > 0 && b->n > 0)
+		memmove(b->p, b->p + b->at, b->n);
+	b->at = 0;
 }
 
 void conn_buf_return(struct conn_buf *b, struct conn_buf *spare, struct budget *to)
@@ -51,7 +68,7 @@ void conn_buf_return(struct conn_buf *b, struct conn_buf *spare, struct budget *
 
 	if (b->p == NULL)
 		return;
-	buf_wipe(b);
+	b->n = b->at = 0;
 	if (other.p == NULL || other.cap < b->cap) {
 		*spare = *b;
 		*b = other;
@@ -68,17 +85,30 @@ bool conn_buf_exchange(struct conn_buf *b, size_t cap, enum budget_kind kind, st
 		return false;
 	}
 	if (old.n > 0)
-		memcpy(b->p, old.p, old.n);
+		memcpy(b->p, conn_buf_bytes(&old), old.n);
 	conn_buf_wrote(b, old.n);
 	conn_buf_fini(&old, from);
 	return true;
+}
+
+void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from)
+{
+	struct conn_buf old = *b;
+
+	if (!buf_alloc(b, cap, BUDGET_FIRST, from)) {
+		*b = old;
+		return;
+	}
+	memcpy(b->p, conn_buf_bytes(&old), old.n);
+	conn_buf_wrote(b, old.n);
+	conn_buf_return(&old, spare, from);
 }
 
 void conn_buf_fini(struct conn_buf *b, struct budget *to)
 {
 	if (b->p == NULL)
 		return;
-	buf_wipe(b);
+	conn_buf_wipe(b);
 	mem_free(b->p);
 	budget_give(to, b->cap);
 	*b = (struct conn_buf){ 0 };

@@ -361,8 +361,8 @@ static int make_tokenizer(struct work *w, const struct model_set *old, const str
  * and are few and small. */
 static const struct hash_key template_key = { { 0x6b, 0x76, 0x72, 0x6f, 0x75, 0x74, 0x65 } };
 
-/* An engine with a tekken.json renders conversations with mistral_common and ignores chat
- * templates. */
+/* An engine with a tekken.json or a SentencePiece model renders conversations with mistral_common
+ * and ignores chat templates. */
 static int without_chat(struct work *w)
 {
 	struct log_line ln;
@@ -371,9 +371,9 @@ static int without_chat(struct work *w)
 		full_name(w, w->path, w->e->file, sizeof(w->e->file));
 		w->e->line = w->e->column = 0;
 		return err_set(w->e,
-			"Model \"%.255s\": engines with a tekken.json render conversations with mistral_common and "
-			"use no chat template; if the engine uses transformers, name the tokenizer.json that "
-			"save_pretrained() writes.",
+			"Model \"%.255s\": engines with a tekken.json or a SentencePiece model render conversations "
+			"with mistral_common and use no chat template; if the engine uses transformers, name the "
+			"tokenizer.json that save_pretrained() writes.",
 			       w->m->name);
 	}
 	if (w->m->chat_by == CHAT_BY_NONE || w->f->log == NULL ||

@@ -18,10 +18,11 @@
  *   - between two events a worker always has a spare buffer of each kind, so peers that send whole
  *     frames and read their answers are served; a connection that would keep the last one is closed
  *
- * Bytes of prompts exist only in these places of the agent: input buffers and payloads of fragments
- * (spoe), wiped when they are returned or freed; scanners of a thread (route_scratch_wipe(), after
- * a sweep or two without traffic) and of requests that wait for slices (body_free()); and the free
- * part of the stack, wiped with the scanner. Everything else holds hashes and lengths. */
+ * Bytes of prompts exist only in these places of the agent: input buffers, which hold frames that
+ * wait and nothing else (keep_rest()); payloads of fragments (spoe), wiped when they are freed;
+ * spare buffers (wipe_prompts(), at each sweep); scanners of a thread (the same, after a sweep or
+ * two without traffic) and of requests that wait for slices (body_free()); and the free part of the
+ * stack, wiped with the scanner. Everything else holds hashes and lengths. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -66,7 +67,9 @@ static bool in_room(struct sock *s)
 
 	if (!conn_buf_borrow(in, &s->w->spare_in, SOCK_IN_FIRST, budget))
 		return false;
-	want = spop_conn_want(&s->serve.conn, in->p, in->n);
+	want = spop_conn_want(&s->serve.conn, conn_buf_bytes(in), in->n);
+	if (want > in->cap - in->at || in->n == in->cap - in->at)
+		conn_buf_pack(in);
 	if (s->losing || want <= in->cap || conn_buf_exchange(in, cap, BUDGET_LARGE, budget))
 		return true;
 	if (in->n >= SPOP_HEAD_MAX) {
@@ -97,12 +100,12 @@ static void note_read(struct sock *s, size_t n, size_t room)
 static ssize_t receive_bytes(struct sock *s)
 {
 	struct conn_buf *in = &s->in;
-	size_t room = in->cap - in->n;
+	size_t room = in->cap - in->at - in->n;
 	ssize_t n;
 
 	if (s->losing && room > s->skip)
 		room = s->skip;
-	n = recv(s->io.fd, in->p + in->n, room, 0);
+	n = recv(s->io.fd, conn_buf_bytes(in) + in->n, room, 0);
 	if (n <= 0)
 		return n;
 	count_add(&s->w->socks_count.bytes_in, (uint64_t)n);

@@ -23,8 +23,10 @@ int sock_flush(struct sock *s)
 			count_add(&s->w->socks_count.bytes_out, (uint64_t)n);
 		}
 	}
-	if (out->n > s->sent)
+	if (out->n > s->sent) {
+		conn_buf_wipe_rest(out);
 		return 1;
+	}
 	s->sent = 0;
 	conn_buf_return(out, &s->w->spare_out, &s->w->agent->budget);
 	return 0;
@@ -101,24 +103,27 @@ static bool feed_serve(struct sock *s, struct spop_rd *rd)
 	return all > 0;
 }
 
-/* Keep the unused input, in a large buffer only if it needs one. */
+/* Keep the unused input and no other bytes, in a large buffer only if it needs one. */
 static void keep_rest(struct sock *s, const struct spop_rd *rd)
 {
 	struct budget *budget = &s->w->agent->budget;
 	struct conn_buf *in = &s->in;
 
 	conn_buf_drop(in, in->n - rd->left);
-	if (in->n == 0)
+	if (in->n == 0) {
 		conn_buf_return(in, &s->w->spare_in, budget);
-	else if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
-		 spop_conn_want(&s->serve.conn, in->p, in->n) <= SOCK_IN_FIRST)
-		conn_buf_exchange(in, SOCK_IN_FIRST, BUDGET_FIRST, budget);
+		return;
+	}
+	conn_buf_wipe_rest(in);
+	if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
+	    spop_conn_want(&s->serve.conn, conn_buf_bytes(in), in->n) <= SOCK_IN_FIRST)
+		conn_buf_shrink(in, SOCK_IN_FIRST, &s->w->spare_in, budget);
 }
 
 /* Answer the received frames, send the answers, and decide what to wait for. */
 void sock_answer(struct sock *s)
 {
-	struct spop_rd rd = { s->in.p, s->in.n };
+	struct spop_rd rd = { conn_buf_bytes(&s->in), s->in.n };
 	bool more = true, moved;
 	int rc = 0;
 

@@ -10,6 +10,7 @@
 #include "agent/os/clock.h"
 
 #define SWEEP_S		0.25
+#define HEAP_AHEAD	(112u << 10)	/* bytes for a sweep: of some 25 turns */
 #define CROWDED_BY	2	/* connections more than the least busy thread */
 #define REST_US		50	/* longer than the kernel takes to tell which sockets are ready */
 /* of one turn; libev has allocated memory for as many before the first turn */
@@ -115,13 +116,30 @@ static void on_turn(struct ev_loop *loop, ev_check *c, int revents)
 	sock_turn(c->data);
 }
 
-/* Wipe the last prompt from the scanner if nothing has come since the last sweep. */
-static void wipe_if_quiet(struct worker *w)
+/* Have the kernel give pages to the end of this thread's heap, where the next conversations will be
+ * remembered: a request that needs a new page waits 5 us for it. glibc takes larger blocks from
+ * elsewhere, and gives back what is above 128 KiB. */
+static void touch_heap(void)
+{
+	uint8_t *p = mem_resize(NULL, HEAP_AHEAD, 1);
+
+	for (size_t i = 0; p != NULL && i < HEAP_AHEAD; i += 4096)
+		*(volatile uint8_t *)(p + i) = 0;
+	mem_free(p);
+}
+
+/* Wipe spare buffers, which is cheap, and the scanner if nothing has come since the last sweep. A
+ * spare one may be unused for long while notifies come: connections that keep theirs need none. */
+static void wipe_prompts(struct worker *w)
 {
 	bool quiet = w->notifies_swept == w->count.notifies;
 
 	w->notifies_swept = w->count.notifies;
-	if (!w->dirty || !quiet)
+	conn_buf_wipe(&w->spare_in);
+	conn_buf_wipe(&w->spare_out);
+	if (!quiet)
+		touch_heap();
+	if (!quiet || !w->dirty)
 		return;
 	route_scratch_wipe(w->env.scratch);
 	mem_wipe_stack();
@@ -133,7 +151,7 @@ static void on_sweep(struct ev_loop *loop, ev_timer *t, int revents)
 	struct worker *w = t->data;
 
 	sock_sweep(w, clock_msec());
-	wipe_if_quiet(w);
+	wipe_prompts(w);
 }
 
 static void on_drain_end(struct ev_loop *loop, ev_timer *t, int revents)

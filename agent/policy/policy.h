@@ -14,7 +14,9 @@
  *   cost         argmin  wait + (1 + a) * prefill(uncached) * (1 - s) + t + g * load + k + l
  *                (default)
  *                wait      seconds of prefill sent there and not yet answered
- *                prefill   seconds to compute what is not cached: linear, plus attention's square
+ *                prefill   seconds to compute what is not cached: linear, plus attention's square;
+ *                          a little less by a chance for what an earlier turn left there long
+ *                          ago, if the size of the cache is only inferred (perhaps)
  *                a         the sacrifice factor, at most 30: 0.3 + 0.5 x P x w / (1 - w) with first
  *                          tokens, 0.3 + min(P, 0.5 x w / (1 - w)) with ends alone, where P is the
  *                          smoothed mean wait / mean work and w the smoothed share of servers where
@@ -183,6 +185,9 @@ struct candidate {
 	uint64_t open_tokens;	/* prompts of all requests open there, cached or not */
 	uint64_t cached;	/* tokens of this prompt expected in its cache, by policy_tier_credit() */
 	double load_s;		/* seconds to load them from slower tiers; only cost uses it */
+	/* tokens after <cached> that it had and may have evicted, and the chance that it has them still */
+	uint64_t perhaps;
+	double chance;
 	uint64_t own;		/* what the rule's own memory knows of it: policy_match() */
 	double shared;		/* share of its work on this prompt that later requests use too, 0 .. 1 */
 	/* of the requests open there, without the prefixes that they share; by its engine's report, if

@@ -568,8 +568,17 @@ void body_free(struct body *b)
 	vec_free(&b->trail.marks);
 	vec_free(&b->trail.keys);
 	vec_free(&b->trail.copy.data);
+	vec_free(&b->trail.walk.keys);
 	mem_wipe(b, sizeof(*b));
 	mem_free(b);
+}
+
+static void walk_reset(struct walk *w)
+{
+	struct walk empty = { .keys = w->keys };
+
+	empty.keys.n = 0;
+	*w = empty;
 }
 
 void body_reset(struct body *b, enum prompt_api api)
@@ -597,6 +606,7 @@ void body_reset(struct body *b, enum prompt_api api)
 	b->trail.tools = (struct tools_value){ .n = 0 };
 	b->trail.recalled = b->trail.known = b->trail.marks.n = b->trail.keys.n = 0;
 	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
+	walk_reset(&b->trail.walk);
 	json_init(&b->r.json, b->opts.max_depth, on_event, b);
 }
 
@@ -611,5 +621,6 @@ size_t body_bytes(const struct body *b)
 	for (i = 0; i < TOOLS_SLOTS; i++)
 		cap += b->slot[i].cap;
 	return sizeof(*b) + cap * sizeof(page_key) + b->trail.marks.cap * sizeof(struct mark) +
-	       b->trail.copy.data.cap + b->trail.keys.cap * sizeof(struct hash128);
+	       b->trail.copy.data.cap +
+	       (b->trail.keys.cap + b->trail.walk.keys.cap) * sizeof(struct hash128);
 }

@@ -97,6 +97,24 @@ struct tools_value {
 	uint64_t units;
 };
 
+/* The chunks of a body that comes in slices (body_slices.c). */
+struct walk {
+	struct turns *turns;		/* NULL: nothing is noted or found */
+	bool known;			/* all whole chunks so far */
+	bool failed;			/* no memory: nothing more is found, and nothing stored */
+	bool moved;			/* pages were added after those that the scanner has read */
+	bool tipped;			/* tips were looked for after the last known chunk */
+	uint64_t end, hashed;		/* bytes so far; in whole chunks */
+	uint64_t read;			/* where the scanner is */
+	uint64_t saved;			/* bytes that it did not read */
+	VEC(struct hash128) keys;	/* before the first whole chunk and after each of them */
+	struct turns_tail tails[TURNS_TAILS];	/* of the last known chunk */
+	/* at the last border that was read */
+	uint64_t tip_at;
+	struct hash128 tip_key;
+	struct turns_tail tip;
+};
+
 /* Borders of one body, for struct turns. */
 struct trail {
 	struct turns *turns;		/* while the body is fed; NULL: nothing is noted or found */
@@ -115,6 +133,7 @@ struct trail {
 	struct prompt_name model, lora;	/* at the first border */
 	uint64_t named[PROMPT_NAMED + 1];	/* the same: of sessions, and of the response */
 	struct turns_copy copy;
+	struct walk walk;
 };
 
 struct body {

@@ -1,4 +1,5 @@
-/* body_turns.c - the scanner and struct turns: the state at a border is taken, stored and restored.
+/* body_turns.c - the scanner and struct turns: the state at a border is taken and stored;
+ * body_recall.c restores it.
  *
  * While a body is read, the last border in each chunk of the grid is noted. Then the points of
  * chunks that are new are stored, and a tip at the last border. The next body of the conversation
@@ -11,17 +12,7 @@
  * because at a border nothing is open but the body and its list: no string, value, message or page.
  * All that the scanner keeps besides is started before it is used. */
 #include "agent/base/mem.h"
-#include "agent/prompt/body_in.h"
-
-enum { ROOT = 0x5455524e };
-
-struct point {
-	struct mark mark;
-	uint32_t n_messages;		/* pages that follow, of messages */
-	uint32_t n_front;		/* pages of system and tools before those */
-	uint16_t n_model, n_lora;	/* bytes of the names after the pages */
-	bool first;
-};
+#include "agent/prompt/body_turns_in.h"
 
 /* ---- borders ------------------------------------------------------------------------------- */
 
@@ -109,182 +100,6 @@ void body_trail_void(struct body *b, const struct page_vec *pages)
 	b->trail.marks.n = 0;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
-
-static struct hash128 root_key(const struct turns *t, uint64_t tenant, enum prompt_api api)
-{
-	uint64_t word[3] = { ROOT, tenant, api };
-
-	return hash128(turns_key(t), word, sizeof(word));
-}
-
-/* ---- recall -------------------------------------------------------------------------------- */
-
-static bool take_front(struct body *b, const struct point *pt, const page_key *pages)
-{
-	const char *names = (const char *)(pages + pt->n_front + pt->n_messages);
-	struct prompt *p = &b->prompt;
-
-	if (page_vec_append(&p->system, pages, pt->mark.n_system) < 0 ||
-	    page_vec_append(&p->tools, pages + pt->mark.n_system, pt->mark.n_tools) < 0)
-		return false;
-	memcpy(p->model.s, names, pt->n_model);
-	memcpy(p->lora.s, names + pt->n_model, pt->n_lora);
-	p->model.n = pt->n_model;
-	p->lora.n = pt->n_lora;
-	b->trail.model = p->model;
-	b->trail.lora = p->lora;
-	memcpy(b->trail.named, names + pt->n_model + pt->n_lora, sizeof(b->trail.named));
-	memcpy(p->named, b->trail.named, sizeof(p->named));
-	p->previous = b->trail.named[PROMPT_NAMED];
-	return true;
-}
-
-/* Add what the copied item has to the pages, and its mark to the trail. Returns false if there is
- * no memory. */
-static bool take_point(struct body *b)
-{
-	const struct trail *t = &b->trail;
-	const uint8_t *data = t->copy.data.p;
-	const page_key *pages;
-	struct point pt;
-
-	if (t->copy.data.n == 0)
-		return true;
-	memcpy(&pt, data, sizeof(pt));
-	pages = (const page_key *)(const void *)(data + sizeof(pt));
-	if (pt.mark.n_messages - pt.n_messages != b->prompt.messages.n)
-		return false;
-	if (pt.first && !take_front(b, &pt, pages))
-		return false;
-	if (page_vec_append(&b->prompt.messages, pages + pt.n_front, pt.n_messages) < 0)
-		return false;
-	b->trail.marks.n = t->marks.n > 0 && pt.n_messages == 0 ? t->marks.n - 1 : t->marks.n;
-	return vec_push(&b->trail.marks, pt.mark) == 0;
-}
-
-static void restore(struct body *b, const struct mark *m)
-{
-	struct request *r = &b->r;
-	struct prompt *p = &b->prompt;
-
-	json_resume_list(&r->json, m->at);
-	r->level[1] = IN_TOP;
-	r->level[2] = IN_MESSAGES;
-	r->system_units = m->system_units;
-	r->message_units = m->message_units;
-	memcpy(r->tools_units, m->tools_units, sizeof(r->tools_units));
-	r->prompt_rule = m->prompt_rule;
-	b->env.used = m->used;
-	p->n_events = m->n_events;
-	r->n_leading = m->n_leading;
-	r->n_history = m->n_history;
-	r->n_answer = m->n_answer;
-	r->n_first = m->n_first;
-	r->shape = m->shape;
-	p->priority = m->priority;
-	r->lora_slot = m->lora_slot;
-	r->user_slot = m->user_slot;
-	r->leading = m->leading;
-	r->options = m->options;
-	p->priority_hinted = m->priority_hinted;
-	memcpy(r->output_limit, m->output_limit, sizeof(r->output_limit));
-	p->output_limit = m->output_limit[m->output_limit[1] > 0];
-	p->output_hint = m->output_hint;
-	r->found = true;
-	p->developer = m->developer;
-	p->truncates = m->truncates;
-	p->streams = m->streams;
-	p->system_seen = m->system_seen;
-	p->tools_seen = m->tools_seen;
-	p->model.seen = m->model_seen;
-	p->lora.seen = m->lora_seen;
-	p->known.bytes = m->at;
-	p->known.events = m->n_events;
-	p->known.units = m->system_units + m->message_units;
-	for (unsigned i = 0; i < TOOLS_SLOTS; i++)
-		p->known.units += m->tools_units[i];
-}
-
-/* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
-static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n,
-    struct turns_tail *tails)
-{
-	struct trail *tr = &b->trail;
-	struct hash128 key = root_key(t, tenant, b->prompt.api);
-	size_t at = 0;
-
-	tr->chunk = turns_options(t)->chunk_bytes;
-	tr->key = key;
-	tr->known = 0;
-	tr->keys.n = 0;
-	if (vec_push(&tr->keys, key) < 0)
-		return false;
-	tr->rooted = turns_get(t, key, &tr->copy);
-	if (!tr->rooted)
-		return true;
-	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
-	for (; n - at >= tr->chunk; at += tr->chunk) {
-		key = turns_next_key(t, key, p + at, tr->chunk);
-		if (!turns_get(t, key, &tr->copy))
-			return true;
-		if (!take_point(b) || vec_push(&tr->keys, key) < 0)
-			return false;
-		memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
-		tr->key = key;
-		tr->known++;
-	}
-	return true;
-}
-
-/* Take the longest tip that agrees with the <n> bytes at <p>. */
-static bool take_tip(
-    struct body *b, struct turns *t, struct turns_tail *tails, const char *p, size_t n)
-{
-	for (;;) {
-		struct turns_tail *best = NULL;
-
-		for (unsigned i = 0; i < TURNS_TAILS; i++) {
-			if (tails[i].n > n)
-				tails[i].n = 0;
-			if (tails[i].n > 0 && (best == NULL || tails[i].n > best->n))
-				best = &tails[i];
-		}
-		if (best == NULL)
-			return true;
-		if (turns_tail_of(t, p, best->n).quick == best->quick &&
-		    turns_get(t, turns_next_key(t, b->trail.key, p, best->n), &b->trail.copy))
-			return take_point(b);
-		best->n = 0;
-	}
-}
-
-size_t body_recall(
-    struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n)
-{
-	struct turns_tail tails[TURNS_TAILS] = { { 0, 0 } };
-	struct trail *tr = &b->trail;
-
-	if (t == NULL || n < turns_options(t)->least_bytes)
-		return 0;
-	if (!walk_chunks(b, t, tenant, p, n, tails) ||
-	    !take_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk)) {
-		body_reset(b, b->prompt.api);
-		return 0;
-	}
-	tr->on = true;
-	tr->turns = t;
-	tr->tenant = tenant;
-	tr->raw = span_of(p, n);
-	if (tr->marks.n > 0) {
-		tr->recalled = (size_t)tr->marks.p[tr->marks.n - 1].at;
-		restore(b, &tr->marks.p[tr->marks.n - 1]);
-		body_feed(b, p, 0);	/* the caller may have no more to feed */
-	}
-	turns_count(t, tr->recalled);
-	return tr->recalled;
-}
-
 /* ---- remember ------------------------------------------------------------------------------ */
 
 /* Store the border <m>, which follows the border <before>; NULL: none. */
@@ -328,6 +143,37 @@ static const struct mark *mark_before(const struct trail *tr, uint64_t at)
 	return i > 0 ? &tr->marks.p[i - 1] : NULL;
 }
 
+const struct mark *trail_put_chunk(
+    struct body *b, struct hash128 key, size_t k, const struct mark *before)
+{
+	struct trail *tr = &b->trail;
+	const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * tr->chunk);
+
+	if (m == NULL)
+		turns_put(tr->turns, tr->tenant, key, NULL, 0);
+	else
+		put_point(b, key, m, before);
+	return m;
+}
+
+const struct mark *trail_put_start(struct body *b)
+{
+	struct trail *tr = &b->trail;
+
+	if (!tr->rooted)
+		turns_put(tr->turns, tr->tenant, tr->key, NULL, 0);
+	return mark_before(tr, (uint64_t)tr->known * tr->chunk);
+}
+
+void trail_put_tip(struct body *b, struct hash128 chunk, struct hash128 key, struct turns_tail tail,
+    const struct mark *before)
+{
+	struct trail *tr = &b->trail;
+
+	put_point(b, key, &tr->marks.p[tr->marks.n - 1], before);
+	turns_add_tail(tr->turns, chunk, tail);
+}
+
 static void remember_messages(struct body *b, size_t n)
 {
 	struct trail *tr = &b->trail;
@@ -340,24 +186,16 @@ static void remember_messages(struct body *b, size_t n)
 	if (last == NULL || last->at == tr->recalled)
 		return;
 	end = chunk_of(tr, last->at) - 1;	/* whole chunks before the chunk with the last border */
-	if (!tr->rooted)
-		turns_put(t, tr->tenant, key, NULL, 0);
-	before = mark_before(tr, (uint64_t)k * tr->chunk);
+	before = trail_put_start(b);
 	for (; k < end; k++) {
-		const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * tr->chunk);
-
 		key = turns_next_key(t, key, p + k * tr->chunk, tr->chunk);
-		if (m == NULL)
-			turns_put(t, tr->tenant, key, NULL, 0);
-		else
-			put_point(b, key, m, before);
-		before = m;
+		before = trail_put_chunk(b, key, k, before);
 	}
 	if (k != end)
 		return;
+	p += k * tr->chunk;
 	tail = (size_t)last->at - k * tr->chunk;
-	put_point(b, turns_next_key(t, key, p + k * tr->chunk, tail), last, before);
-	turns_add_tail(t, key, turns_tail_of(t, p + k * tr->chunk, tail));
+	trail_put_tip(b, key, turns_next_key(t, key, p, tail), turns_tail_of(t, p, tail), before);
 }
 
 void body_remember(struct body *b, size_t n, bool keep)

@@ -160,17 +160,21 @@ static uint64_t hash_name(const struct hash_key *k, uint64_t x, const struct pro
 	return hash_mix_span(k, x, span_of(name->s, name->n));
 }
 
-static uint64_t hash_pages(const struct hash_key *k, uint64_t x, const page_key *p, uint32_t n)
+/* As hash_mix_span(). The pages of a long prompt are hashed twice in all, for its openings. */
+static uint64_t hash_pages(const struct heads *h, uint64_t x, const page_key *p, uint32_t n)
 {
-	return hash_mix_span(k, x, span_of(p, n * sizeof(*p)));
+	size_t bytes = n * sizeof(*p);
+
+	x = hash_mix(h->key, x, bytes);
+	return hash_mix(h->key, x, n > 0 ? h->hash(h->key, p, bytes) : 0);
 }
 
 static uint64_t content_key(const struct heads *h, uint64_t owner, const struct prompt *p)
 {
 	uint64_t x = hash_name(h->key, hash_name(h->key, owner, &p->model), &p->lora);
 
-	x = hash_mix(h->key, hash_pages(h->key, x, p->system.p, p->system.n), p->developer);
-	return hash_pages(h->key, x, p->tools.p, p->tools.n);
+	x = hash_mix(h->key, hash_pages(h, x, p->system.p, p->system.n), p->developer);
+	return hash_pages(h, x, p->tools.p, p->tools.n);
 }
 
 /* Hash everything that keeps heads apart: tenant, scope, API and mode. */
@@ -183,7 +187,7 @@ static uint64_t owner_key(const struct heads *h, uint64_t tenant, uint64_t scope
 static uint64_t opening_key(const struct heads *h, uint64_t owner, const struct prompt *p,
 			    uint32_t n)
 {
-	return hash_pages(h->key, owner, p->messages.p, n);
+	return hash_pages(h, owner, p->messages.p, n);
 }
 
 static struct parts parts_of(const struct prompt *p)
@@ -457,6 +461,7 @@ struct heads *heads_new(const struct heads_opts *o, const struct hash_key *key)
 	if (h->opts.max_bytes < MIN_BYTES)
 		h->opts.max_bytes = MIN_BYTES;
 	h->key = key;
+	h->hash = hash64_best();
 	list_init(&h->openings);
 	if (tables_init(h) == 0)
 		return h;

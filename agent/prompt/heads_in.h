@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "agent/base/hash_wide.h"
 #include "agent/base/list.h"
 #include "agent/prompt/heads.h"
 
@@ -44,6 +45,7 @@ struct opening {
 struct heads {
 	struct heads_opts opts;
 	const struct hash_key *key;
+	hash64_fn *hash;	/* of many pages */
 	heads_tell_fn *tell;	/* NULL: no other agent */
 	void *tell_arg;
 	pthread_mutex_t lock;	/* guards everything below */

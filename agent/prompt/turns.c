@@ -206,13 +206,30 @@ void turns_copy_put(struct turns_copy *c, const void *p, size_t n)
 
 /* ---- what others call -------------------------------------------------------------- */
 
-bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
+void turns_prefetch(const struct turns *t, struct hash128 key)
+{
+	__builtin_prefetch(&t->bucket[key.lo & (t->n_buckets - 1)]);
+}
+
+/* Prefetch the first item in the bucket of <key>, which mostly is its own. */
+static void prefetch_item(const struct turns *t, struct hash128 key)
+{
+	const char *p = (const char *)t->bucket[key.lo & (t->n_buckets - 1)];
+
+	for (size_t i = 0; p != NULL && i < ITEM_BYTES; i += MEM_LINE)
+		__builtin_prefetch(p + i);
+}
+
+bool turns_get_and_prefetch(
+    struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out)
 {
 	struct turns_item *it;
 	bool found = false;
 
 	out->data.n = 0;
 	pthread_mutex_lock(&t->lock);
+	if (next != NULL)
+		prefetch_item(t, *next);
 	it = *item_at(t, key);
 	if (it != NULL && vec_reserve(&out->data, it->n) == 0) {
 		it->used = true;
@@ -224,6 +241,11 @@ bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
 	}
 	pthread_mutex_unlock(&t->lock);
 	return found;
+}
+
+bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
+{
+	return turns_get_and_prefetch(t, key, NULL, out);
 }
 
 static void put_locked(

@@ -57,12 +57,54 @@ void turns_stats(struct turns *t, struct turns_stats *s);
 
 /* Bring <b>, which was reset for its API and fed nothing, to the state after the most bytes of the
  * body <p> that are remembered for <tenant>. Returns how many these are: the caller feeds the rest,
- * then calls body_remember(), and keeps <p> until then. <t> may be NULL. */
+ * then calls body_remember(), and keeps <p> and <t> until then. <t> may be NULL.
+ *
+ * Costs a hash of the bytes that are known and a look-up for each chunk of them. Returns 0 if
+ * nothing is known, if the body is too short or if there is no memory: then all is to be fed. */
 size_t body_recall(
     struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n);
 
+/* A body that comes in slices, after body_reset(). <held>: its bytes from <from> on, with the new
+ * slice at the end. The caller keeps them until the next slice from byte body_slice_needs() of the
+ * body on, or from an earlier one; <from> is then that byte.
+ *
+ *   body_slices_start()
+ *   body_slice()               a new slice: whole chunks are hashed, once
+ *   body_slice_ready()         if somebody wants to see the prompt: where to read on
+ *     body_slice_read() ...      all bytes from there
+ *   body_slice_needs()         the first byte that the next slices may need
+ *   body_slices_remember()     after the last slice
+ */
+
+/* Begin. <t> may be NULL; otherwise it must stay until body_slices_remember(), or until <b> is
+ * reset or freed. Without memory the body is read as if <t> were NULL. Costs one look-up. */
+void body_slices_start(struct body *b, struct turns *t, uint64_t tenant);
+
+/* Take a new slice. Costs a hash of each whole chunk that is new, and a look-up of it while all
+ * before it are known. Without memory no further chunk is hashed, and the rest is read. */
+void body_slice(struct body *b, struct span held, uint64_t from);
+
+/* Tell if all whole chunks so far are known: then reading can wait. No cost. */
+bool body_slice_known(const struct body *b);
+
+/* Set the scanner after the most bytes that are known, if it has not read them. Returns the first
+ * byte of the body to be read. Costs a few look-ups, and for each a hash of at most a chunk. */
+uint64_t body_slice_ready(struct body *b, struct span held, uint64_t from);
+
+/* Read the next bytes, at the cost of body_feed(). All of them are read whatever their events: the
+ * caller stops at PROMPT_EVENTS_MOST, and reads no more of the body then. */
+void body_slice_read(struct body *b, const char *p, size_t n);
+
+/* Return the first byte of the body that later slices may need. Costs a hash of at most a chunk. */
+uint64_t body_slice_needs(struct body *b, struct span held, uint64_t from);
+
+/* End. If <keep>, store what is new, unless the body is no JSON or has a salt. Costs a copy of each
+ * new point. What there is no memory for is not remembered. */
+void body_slices_remember(struct body *b, bool keep);
+
 /* Remember a body that body_recall() was called for, and that was fed up to byte <n> since, if
- * <keep>, unless it is no JSON or has a salt. */
+ * <keep>, unless it is no JSON or has a salt. Costs a hash of the bytes that were new and a copy of
+ * each new point. What there is no memory for is not remembered. */
 void body_remember(struct body *b, size_t n, bool keep);
 
 #endif

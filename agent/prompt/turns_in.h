@@ -26,6 +26,12 @@ const struct hash_key *turns_key(const struct turns *t);
 /* Copy the item of <key>. Returns false if there is none, or no memory. */
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out);
 
+/* The same, and prefetch the item of <next>, which is looked for next; NULL: none. In time if
+ * turns_prefetch() was called for it some time before. */
+bool turns_get_and_prefetch(
+    struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out);
+void turns_prefetch(const struct turns *t, struct hash128 key);
+
 /* Store a copy of <n> bytes, unless there is an item of <key>. */
 void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n);
 

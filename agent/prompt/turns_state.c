@@ -39,17 +39,25 @@ static bool find_tip(struct turns *t, struct hash128 head, const char *p, size_t
 	}
 }
 
+/* Return the number of keys of chunks that need not be computed: of a body in slices, all. */
+static size_t known_keys(const struct trail *tr, const struct hash128 **keys)
+{
+	*keys = tr->walk.keys.n > 0 ? tr->walk.keys.p : tr->keys.p;
+	return tr->walk.keys.n > 0 ? tr->walk.keys.n : tr->keys.n;
+}
+
 bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, struct span raw,
     struct turns_state *out)
 {
 	const struct trail *tr = &b->trail;
-	size_t len;
+	const struct hash128 *keys;
+	size_t len, n = known_keys(tr, &keys);
 
 	if (t == NULL)
 		return false;
-	for (size_t i = 0; i < tr->keys.n && i <= CHUNKS_BACK; i++) {
-		size_t k = tr->keys.n - 1 - i, from = k * tr->chunk;
-		struct hash128 head = head_key(t, tr->keys.p[k], what);
+	for (size_t i = 0; i < n && (i <= CHUNKS_BACK || n - 1 - i >= out->near); i++) {
+		size_t k = n - 1 - i, from = k * tr->chunk;
+		struct hash128 head = head_key(t, keys[k], what);
 
 		if (from <= raw.n && turns_get(t, head, &out->copy) &&
 		    find_tip(t, head, raw.p + from, raw.n - from, out, &len)) {
@@ -58,6 +66,13 @@ bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, stru
 		}
 	}
 	return false;
+}
+
+uint64_t turns_state_border(const struct body *b)
+{
+	const struct trail *tr = &b->trail;
+
+	return tr->marks.n > 0 ? tr->marks.p[tr->marks.n - 1].at : 0;
 }
 
 bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *out)
@@ -70,12 +85,13 @@ bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *ou
 static struct hash128 chunk_key(
     const struct trail *tr, const struct turns *t, struct span raw, size_t chunk)
 {
-	size_t k = tr->keys.n - 1;
+	const struct hash128 *keys;
+	size_t k = known_keys(tr, &keys) - 1;
 	struct hash128 key;
 
 	if (chunk <= k)
-		return tr->keys.p[chunk];
-	key = tr->keys.p[k];
+		return keys[chunk];
+	key = keys[k];
 	for (; k < chunk; k++)
 		key = turns_next_key(t, key, raw.p + k * tr->chunk, tr->chunk);
 	return key;

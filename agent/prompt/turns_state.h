@@ -14,6 +14,7 @@
 struct turns_state {
 	struct hash128 key;
 	size_t at;		/* bytes of the body that it is known of */
+	size_t near;		/* of the caller: it may be in this chunk, or after it */
 	struct turns_copy copy;	/* its data; memory is kept until vec_free() */
 };
 
@@ -21,6 +22,9 @@ struct turns_state {
  * chunks before the last one that is known. Returns false if there is none. */
 bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, struct span raw,
     struct turns_state *out);
+
+/* Return the bytes up to the end of the last message that <b> has read or recalled; 0: unknown. */
+uint64_t turns_state_border(const struct body *b);
 
 /* Get the state with <key>. */
 bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *out);

@@ -6,6 +6,8 @@
  * are none, such ids live in a space of their own. */
 #include "agent/request/request_in.h"
 
+enum { CUT = 0x435554 };
+
 static bool api_of(enum prompt_api api, enum chat_api *of)
 {
 	switch (api) {
@@ -64,6 +66,11 @@ static bool front_may_change(const struct request *rq, const struct conversation
 	       (ids->developer_unseen && (h == NULL || h->developer));
 }
 
+static struct span body_so_far(const struct request *rq)
+{
+	return rq->sliced != NULL ? sliced_raw(rq->sliced) : rq->raw;
+}
+
 static bool ask_for(const struct request *rq, struct work_left *work, struct conversation_ask *ask)
 {
 	const struct model_opts *m = rq->model_opts;
@@ -76,7 +83,7 @@ static bool ask_for(const struct request *rq, struct work_left *work, struct con
 			.special = m->special == SPECIAL_ADD ? SPECIAL_ADD : SPECIAL_AUTO, .work = work,
 		},
 		.body = {
-			.work = work, .raw = rq->sliced != NULL ? sliced_raw(rq->sliced) : rq->raw,
+			.work = work, .raw = body_so_far(rq),
 			.cut = rq->cut, .now = time_of(rq->wall_s),
 		},
 		.key = rq->env->key,
@@ -91,19 +98,35 @@ static struct turn_place place_of(const struct request *rq)
 {
 	return (struct turn_place){
 		.body = rq->body, .turns = rq->env->turns, .cache = rq->env->segments,
-		.tenant = request_whose(rq), .raw = rq->raw,
+		.tenant = request_whose(rq), .raw = body_so_far(rq),
 	};
 }
 
-/* Return a hash of all that the pages of a conversation depend on besides its bytes. */
-static uint64_t turn_what(const struct request *rq)
+/* Return a hash of all that the pages of a conversation depend on besides its bytes. A cut body is
+ * rendered without tools and other members after the messages: what it leaves may not fit the whole
+ * one. */
+static uint64_t turn_what(const struct request *rq, bool cut)
 {
 	const struct hash_key *key = rq->env->key;
 	const struct model_opts *m = rq->model_opts;
 	uint64_t h = request_agree_key(key, m);
 
 	h = hash_mix(key, h, model_block_of(&rq->env->opts.prompt, m));
-	return hash_mix(key, hash_mix(key, h, m->special), request_whose(rq));
+	h = hash_mix(key, hash_mix(key, h, m->special), request_whose(rq));
+	return cut ? hash_mix(key, h, CUT) : h;
+}
+
+/* Look for what a cut body has left, or a whole one. */
+static void find_kind(struct request *rq, struct turn_ids *t, bool cut)
+{
+	struct turn_place p = place_of(rq);
+	uint64_t border;
+
+	t->state.near = rq->sliced != NULL ? rq->sliced->state_chunk : SIZE_MAX;
+	t->what = turn_what(rq, cut);
+	if (rq->cut && (border = turns_state_border(rq->body)) > 0 && border <= p.raw.n)
+		p.raw.n = (size_t)border - 1;	/* a message that has ended must follow */
+	turn_ids_find(t, &p);
 }
 
 /* Look for an earlier turn of the conversation. Returns NULL if nothing of it is kept. */
@@ -111,18 +134,73 @@ static struct turn_ids *find_turn(struct request *rq, const struct conversation_
 {
 	const struct cached by = { .tok = ask->by.tok, .cache = ask->by.cache };
 	struct turn_ids *t = conversation_turn(rq->scratch->conversation);
-	struct turn_place p = place_of(rq);
 
 	t->found = t->good = false;
-	if (rq->sliced != NULL || rq->cut || rq->salted || rq->env->turns == NULL ||
+	if ((rq->sliced != NULL && rq->sliced->raw_from > 0) || rq->salted || rq->env->turns == NULL ||
 	    !tok_cached_goes_on(&by))
 		return NULL;
 	if (rq->scanned)
-		turns_state_again(rq->body, p.turns, rq->raw);
-	t->what = turn_what(rq);
+		turns_state_again(rq->body, rq->env->turns, rq->raw);
 	t->page = model_block_of(&rq->env->opts.prompt, rq->model_opts);
-	turn_ids_find(t, &p);
+	find_kind(rq, t, rq->cut);
 	return t;
+}
+
+/* Exchange <t>, of earlier turns, for what an earlier look at this body has left, if that is of
+ * more bytes. Returns false if it is not. */
+static bool find_own_look(struct request *rq, struct turn_ids *t)
+{
+	const struct sliced *sl = rq->sliced;
+	bool found = t->found;
+	size_t at = found ? t->state.at : 0;
+
+	if (sl == NULL || rq->cut || sl->state_chunk == SIZE_MAX ||
+	    at / turns_options(rq->env->turns)->chunk_bytes > sl->state_chunk)
+		return false;
+	find_kind(rq, t, true);
+	t->what = turn_what(rq, false);
+	if (t->found && t->state.at > at) {
+		t->apart = true;
+		return true;
+	}
+	if (found)
+		find_kind(rq, t, false);
+	else
+		t->found = false;
+	return false;
+}
+
+static uint64_t known_bytes(const struct turn_ids *t)
+{
+	return t != NULL && t->found ? t->state.at : 0;
+}
+
+/* Make ids; on from an earlier turn, or from an earlier look at this body, if that is possible. */
+static enum chat_result ids_of_chat(
+    struct request *rq, struct conversation_ask *ask, struct conversation_ids *ids)
+{
+	struct turn_ids *t = ask->turn = find_turn(rq, ask);
+	uint64_t known, seen = UINT64_MAX;
+	enum chat_result got = CHAT_LIMIT;
+
+	ids->resumed = false;
+	ask->only = t != NULL && find_own_look(rq, t);
+	known = known_bytes(t);
+	if (!request_pay_scan(rq, known, seen))		/* its values are read, too */
+		return CHAT_LIMIT;
+	got = conversation_ids(rq->scratch->conversation, ask, ids);
+	if (ask->only && !(got == CHAT_DONE && ids->resumed)) {
+		ask->only = false;
+		find_kind(rq, t, false);
+		seen = known;
+		known = known_bytes(t);
+		if (!request_pay_scan(rq, known, seen))
+			return CHAT_LIMIT;
+		got = conversation_ids(rq->scratch->conversation, ask, ids);
+	}
+	if (known > 0 && !(got == CHAT_DONE && ids->resumed))
+		(void)request_pay_scan(rq, 0, known);
+	return got;
 }
 
 void request_chat_leave(struct request *rq, const struct prompt_ids *ids)
@@ -134,6 +212,8 @@ void request_chat_leave(struct request *rq, const struct prompt_ids *ids)
 	if (!ids->leaves || t == NULL || (rq->aside && !rq->lasting))
 		return;
 	p = place_of(rq);
+	if (rq->sliced != NULL)
+		rq->sliced->state_chunk = (size_t)t->at / turns_options(p.turns)->chunk_bytes;
 	turn_ids_put(t, &p, &rq->scratch->pages,
 	    ids->p + (t->n_ids / t->page * t->page - ids->before));
 }
@@ -165,12 +245,7 @@ bool request_chat_ids(struct request *rq, struct prompt_ids *out)
 		return false;
 	if (s->conversation == NULL && (s->conversation = conversation_new(rq->env->key)) == NULL)
 		return false;
-	if (!request_pay_scan(rq)) {		/* the reader of its values looks at each byte, too */
-		rq->news.bounded = true;
-		return false;
-	}
-	ask.turn = find_turn(rq, &ask);
-	got = conversation_ids(s->conversation, &ask, &ids);
+	got = ids_of_chat(rq, &ask, &ids);
 	rq->refused = got == CHAT_REFUSED && !rq->cut;
 	rq->unknown = got != CHAT_DONE && got != CHAT_LIMIT && !rq->refused;
 	rq->news.bounded = got == CHAT_LIMIT;

@@ -58,16 +58,20 @@ static struct cached cached_for(const struct conversation_ask *a)
 
 /* Encode the beginning of a longer text in portions, and set <*used> to the bytes that have ids. */
 static int encode_beginning(struct conversation *t, const struct conversation_ask *a,
-    struct span text, unsigned flags, size_t *used)
+    struct span text, unsigned flags, struct cached_place *place, size_t *used)
 {
 	struct cached by = cached_for(a);
 	enum stream_result r = STREAM_DONE;
-	size_t at = 0, sure = 0;
+	size_t at = place->from, sure = 0;
 
 	stream_free(t->stream);
 	t->stream = stream_new(&(struct stream_opts){ .max_bytes = KEPT_MOST, .flags = flags });
-	if (t->stream == NULL || stream_begin(t->stream, &by, &t->ids) != STREAM_DONE)
+	if (t->stream == NULL)
 		return -1;
+	r = at > 0 ? stream_begin_on(t->stream, &by, span_of(text.p, at), &t->ids) :
+		     stream_begin(t->stream, &by, &t->ids);
+	if (place->at > 0 && tok_cached_goes_on(&by))
+		stream_note(t->stream, tok_cached_settled(&by, text, place));
 	while (r == STREAM_DONE && at < text.n) {
 		size_t more = text.n - at < PORTION ? text.n - at : PORTION;
 
@@ -82,6 +86,7 @@ static int encode_beginning(struct conversation *t, const struct conversation_as
 	    (r == STREAM_DONE && stream_peek(t->stream, &t->ids, &sure, &a->by.work->left) < 0))
 		return -1;
 	*used = at - stream_left(t->stream) + sure;
+	stream_noted(t->stream, &place->cut, &place->cut_n, &place->n_ids);
 	return r != STREAM_DONE || at < text.n ? TOK_SPENT : 0;
 }
 
@@ -106,7 +111,7 @@ static int encode_text(struct conversation *t, const struct conversation_ask *a,
 	int rc;
 
 	if (part)
-		return encode_beginning(t, a, text, flags, used);
+		return encode_beginning(t, a, text, flags, place, used);
 	lend_work(a);
 	rc = tok_cached_on(&by, text, flags, place, &t->ids, used);
 	return_work(a);
@@ -136,9 +141,9 @@ static int encode_token(struct conversation *t, const struct conversation_ask *a
 	return 0;
 }
 
-/* Encode run by run, until the work is used up. */
+/* Encode run by run, until the work is used up. If a run ends at place->at, its ids are counted. */
 static int encode_runs(struct conversation *t, const struct conversation_ask *a,
-    const struct chat_text *text, size_t *used)
+    const struct chat_text *text, struct cached_place *place, size_t *used)
 {
 	int rc;
 
@@ -151,6 +156,10 @@ static int encode_runs(struct conversation *t, const struct conversation_ask *a,
 		if ((rc = run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) != 0)
 			return rc;
 		*used = run->at + run->n;
+		if (*used == place->at) {
+			place->cut = place->at;
+			place->n_ids = t->ids.n;
+		}
 	}
 	return 0;
 }
@@ -192,7 +201,7 @@ static enum chat_result render(struct conversation *t, const struct conversation
 	struct chat_body body = a->body;
 	enum chat_result r;
 
-	*turn = (struct chat_turn){ .key = a->key };
+	*turn = (struct chat_turn){ .key = a->key, .only = a->only };
 	body.turn = of != NULL ? turn : NULL;
 	if (of != NULL && of->found) {
 		turn->memo = of->memo;
@@ -210,13 +219,16 @@ static enum chat_result render(struct conversation *t, const struct conversation
 
 /* Note what this turn leaves. */
 static void leave_turn(struct turn_ids *to, const struct chat_turn *turn,
-    const struct chat_text *text, const struct cached_place *place, bool special)
+    const struct chat_text *text, const struct cached_place *place, bool plain, bool special)
 {
 	to->found &= turn->resumed;
 	to->good = false;
 	if (!turn->good || text->keep != SIZE_MAX)
 		return;
-	turn_ids_leave(to, span_of(text->p, text->n), turn->text_at, place->cut, place->cut_n);
+	if (plain)
+		turn_ids_leave_runs(to, place->cut > 0);
+	else
+		turn_ids_leave(to, span_of(text->p, text->n), turn->text_at, place->cut, place->cut_n);
 	to->at = turn->left_at;
 	to->left = turn->left;
 	to->left_special = special;
@@ -242,7 +254,7 @@ enum chat_result conversation_ids(
 	place.from = turn.resumed ? a->turn->n_shown : 0;
 	place.at = turn.good ? turn.text_at : 0;
 	plain = text.n_runs > 0 && text.runs[0].kind != RUN_TEXT;
-	rc = plain ? encode_runs(t, a, &text, &used) :
+	rc = plain ? encode_runs(t, a, &text, &place, &used) :
 		     encode_text(t, a, span_of(text.p, text.n), special ? TOK_SPECIAL : 0, text.part, &place,
 			 &used);
 	if (rc < 0)
@@ -251,7 +263,7 @@ enum chat_result conversation_ids(
 	if (!truncate_ids(t, &text, t->run.whole, special))
 		return CHAT_UNKNOWN;
 	if (a->turn != NULL)
-		leave_turn(a->turn, &turn, &text, &place, special);
+		leave_turn(a->turn, &turn, &text, &place, plain, special);
 	t->run.whole |= t->ids.n == text.keep;
 	t->run.end = t->ids.n;
 	*out = (struct conversation_ids){

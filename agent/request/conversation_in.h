@@ -15,6 +15,7 @@ struct conversation_ask {
 	struct chat_body body;
 	const struct hash_key *key;
 	struct turn_ids *turn;		/* NULL: nothing is kept. It may have been found */
+	bool only;			/* CHAT_UNKNOWN if it does not go on from <turn> */
 };
 
 /* Of this scratch; kept between two uses. */

@@ -47,7 +47,8 @@ struct model_opts {
 	char adapters[MODEL_ALIASES_MAX][PROMPT_NAME_MAX + 1];
 	struct text_order text_order;
 	enum model_mode mode;
-	char tokenizer[MODEL_PATH_MAX + 1];	/* tokenizer.json, tekken.json or a tiktoken rank file */
+	/* tokenizer.json, tekken.json, a SentencePiece model or a tiktoken rank file */
+	char tokenizer[MODEL_PATH_MAX + 1];
 	/* "": tokenizer_config.json beside it, if any; "none" */
 	char tokenizer_config[MODEL_PATH_MAX + 1];
 	char pattern[MODEL_PATTERN_MAX + 1];	/* of a rank file: "cl100k", "o200k", ... */

@@ -49,6 +49,11 @@ static void use_sliced(struct request *rq, struct sliced *sl)
 	rq->whole = sl->whole;
 }
 
+static uint64_t turns_tenant(const struct request *rq)
+{
+	return hash_mix_span(rq->env->key, 25, rq->tenant);
+}
+
 /* Begin a body in slices. Without memory it is read as if this slice were all. */
 static void start_sliced(struct request *rq, enum prompt_api api)
 {
@@ -67,6 +72,7 @@ static void start_sliced(struct request *rq, enum prompt_api api)
 	if (request_wants_text(env, api) && (sl->text = text_ids_new()) != NULL)
 		text_ids_reset(sl->text, api, env->opts.prompt.max_depth);
 	sl->raw_wanted = request_wants_raw(env, api);
+	body_slices_start(sl->body, rq->env->turns, turns_tenant(rq));
 	use_sliced(rq, sl);
 }
 
@@ -122,31 +128,95 @@ static void start_body(struct request *rq, const struct request_message *m)
 	}
 }
 
-static uint64_t turns_tenant(const struct request *rq)
+/* Return the bytes of the portion at byte <at>, of which <n> have come. Portions begin at the same
+ * places, wherever an earlier body or a slice ends. */
+static size_t portion_at(uint64_t at, size_t n)
 {
-	return hash_mix_span(rq->env->key, 25, rq->tenant);
+	size_t most = PORTION - (size_t)(at % PORTION);
+
+	return n < most ? n : most;
 }
 
 /* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
- * bytes. Bytes beyond that count as not seen. Portions begin at the same places, wherever an
- * earlier body ends. */
+ * bytes. Bytes beyond that count as not seen. */
 static void feed_scanner(struct request *rq)
 {
 	const struct prompt *p = body_prompt(rq->body);
-	size_t at = 0, n;
+	size_t at, n;
 
-	if (rq->sliced == NULL)
-		at = body_recall(rq->body, rq->env->turns, turns_tenant(rq), rq->raw.p, rq->raw.n);
+	at = body_recall(rq->body, rq->env->turns, turns_tenant(rq), rq->raw.p, rq->raw.n);
 	for (; at < rq->raw.n && p->n_events < PROMPT_EVENTS_MOST; at += n) {
-		n = PORTION - at % PORTION;
-		if (n > rq->raw.n - at)
-			n = rq->raw.n - at;
+		n = portion_at(at, rq->raw.n - at);
 		body_feed(rq->body, rq->raw.p + at, n);
 	}
 	rq->enough = at < rq->raw.n;
 	rq->raw.n = at;
-	if (rq->sliced == NULL)
-		body_remember(rq->body, at, !rq->aside || rq->lasting);
+	body_remember(rq->body, at, !rq->aside || rq->lasting);
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+/* Read <bytes>, which begins with byte <from> of the body, from its byte <at> on, as far as
+ * feed_scanner() would. Returns how many bytes of the body have been read then. */
+static uint64_t read_on(struct request *rq, uint64_t at, struct span bytes, uint64_t from)
+{
+	const struct prompt *p = body_prompt(rq->body);
+	uint64_t end = from + bytes.n;
+	size_t n;
+
+	for (; at < end && p->n_events < PROMPT_EVENTS_MOST; at += n) {
+		n = portion_at(at, (size_t)(end - at));
+		body_slice_read(rq->body, bytes.p + (at - from), n);
+	}
+	rq->enough |= at < end;
+	return at;
+}
+
+/* The same for <held>, all bytes that are kept, from the first that was not read. */
+static uint64_t read_slices(struct request *rq, struct span held, uint64_t from)
+{
+	return read_on(rq, body_slice_ready(rq->body, held, from), held, from);
+}
+
+/* Tell if nobody needs to see the prompt before the next slice: all of it is known so far, more
+ * comes, and no decision is due. */
+static bool reading_waits(const struct request *rq, uint64_t n)
+{
+	return rq->seq > 0 && body_slice_known(rq->body) && rq->visible > (int64_t)n &&
+	       !request_slices_due(rq->sliced, n);
+}
+
+/* Read a slice that there is no memory to keep, and no more of the body: request_keep_body() then
+ * frees what was kept of it. */
+static void read_loose_slice(struct request *rq)
+{
+	struct sliced *sl = rq->sliced;
+	struct span held = sliced_raw(sl);
+	uint64_t end = sl->raw_from + held.n, at = read_slices(rq, held, sl->raw_from);
+
+	rq->raw.n = at == end ? (size_t)(read_on(rq, at, rq->raw, end) - end) : 0;
+	rq->enough = true;
+}
+
+static void feed_slice(struct request *rq)
+{
+	struct sliced *sl = rq->sliced;
+	uint64_t from = sl->raw_from, at;
+	struct span held;
+	size_t left;
+
+	if (!sliced_add_raw(sl, rq->raw)) {
+		read_loose_slice(rq);
+		return;
+	}
+	held = sliced_raw(sl);
+	body_slice(rq->body, held, from);
+	rq->waits = reading_waits(rq, from + held.n);
+	at = rq->waits ? from + held.n : read_slices(rq, held, from);
+	left = (size_t)(from + held.n - at);		/* more than this slice if others waited */
+	rq->raw.n -= left < rq->raw.n ? left : rq->raw.n;
+	sl->raw.n = (size_t)(at - from);
+	sliced_drop_raw(sl, body_slice_needs(rq->body, sliced_raw(sl), from));
 }
 
 bool request_take_body(struct request *rq, const struct request_message *m)
@@ -160,16 +230,18 @@ bool request_take_body(struct request *rq, const struct request_message *m)
 	} else {
 		start_body(rq, m);
 	}
-	if (!rq->scanned)
+	if (rq->sliced != NULL)
+		feed_slice(rq);
+	else if (!rq->scanned)
 		feed_scanner(rq);
 	if (rq->raw.n > 0 && rq->sliced != NULL && rq->sliced->text != NULL)
 		text_ids_feed(rq->sliced->text, rq->raw);
-	if (rq->sliced != NULL)
-		sliced_keep_raw(rq->sliced, rq->raw);
 	rq->prompt = body_prompt(rq->body);
 	received = (int64_t)rq->prompt->n_bytes;
-	rq->more = rq->sliced != NULL && !rq->enough && more_to_come(rq, received);
+	rq->more = rq->waits || (rq->sliced != NULL && !rq->enough && more_to_come(rq, received));
 	rq->cut = rq->prompt->json == JSON_MORE;
+	if (rq->sliced != NULL && !rq->more)
+		body_slices_remember(rq->body, !rq->aside || rq->lasting);
 	return true;
 }
 

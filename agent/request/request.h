@@ -157,6 +157,7 @@ struct request {
 	bool cut;			/* truncated so far */
 	bool more;			/* another slice would help */
 	bool enough;			/* the rest of the body is not read */
+	bool waits;			/* nor is this slice yet: all is known, and no decision is due */
 	/* what it means */
 	struct space_key space;
 	uint64_t cache_of;		/* space_cache_of() */
@@ -215,13 +216,6 @@ uint32_t request_pay_work(struct request *rq, uint64_t had);
 
 /* Make pages, find the space and count tokens. All of <rq> is set after REQUEST_PROMPT. */
 enum request_found request_read_prompt(struct request *rq);
-
-/* Return whether most of the prompt was not seen: then its time to first token teaches nothing,
- * because the number of its tokens is unknown. */
-static inline bool request_uncertain(const struct request *rq)
-{
-	return rq->unseen_tokens > rq->tokens;
-}
 
 /* Return the tenant that shares cache with no other, or "" if the pool does not isolate tenants. */
 struct span request_tenant(const struct request *rq);

@@ -5,8 +5,12 @@
 #include "agent/request/conversation_in.h"
 #include "agent/request/request.h"
 
-/* Charge <rq> for reading its body once. Returns false if no work is left after that. */
-bool request_pay_scan(struct request *rq);
+/* Charge <rq> for reading its body once, from byte <from> to <to>. Returns false if no work is left
+ * after that. */
+bool request_pay_scan(struct request *rq, uint64_t from, uint64_t to);
+
+/* work_share.c: tell if a decision is due after <n> bytes of a body in slices, if more come. */
+bool request_slices_due(const struct sliced *s, uint64_t n);
 
 /* token_pages.c: tell if a model may need the ids of a text in slices of bodies of <api>. */
 bool request_wants_text(const struct request_env *env, enum prompt_api api);

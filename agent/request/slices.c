@@ -79,6 +79,7 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 	if (s == NULL)
 		return NULL;
 	list_init(&s->by_age);
+	s->state_chunk = SIZE_MAX;
 	if (keep_name(s, &at, pool, &s->pool) && keep_name(s, &at, tenant, &s->tenant) &&
 	    keep_name(s, &at, model, &s->model) && (s->body = body_new(o, key)) != NULL)
 		return s;
@@ -86,18 +87,35 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 	return NULL;
 }
 
-void sliced_keep_raw(struct sliced *s, struct span body)
+bool sliced_add_raw(struct sliced *s, struct span slice)
 {
-	if (!s->raw_wanted || body.n == 0)
-		return;
 	if (s->raw.cap == 0)
-		buf_room(&s->raw, RAW_FIRST);
-	buf_add(&s->raw, body.p, body.n);
+		buf_room(&s->raw, s->raw_wanted && slice.n < RAW_FIRST ? RAW_FIRST : slice.n);
+	buf_span(&s->raw, slice);
+	return !s->raw.failed;
+}
+
+/* A request that waits has no room to spare: thousands may. Without memory all stays. */
+void sliced_drop_raw(struct sliced *s, uint64_t needs)
+{
+	size_t gone = (size_t)(needs - s->raw_from);
+	struct buf rest = { .n = 0 };
+
+	if (s->raw_wanted || gone == 0)
+		return;
+	if (gone < s->raw.n) {
+		if (!buf_room(&rest, s->raw.n - gone))
+			return;
+		buf_add(&rest, s->raw.p + gone, s->raw.n - gone);
+	}
+	buf_free(&s->raw);
+	s->raw = rest;
+	s->raw_from = needs;
 }
 
 struct span sliced_raw(const struct sliced *s)
 {
-	return s->raw.failed ? (struct span){ .n = 0 } : span_of(s->raw.p, s->raw.n);
+	return span_of(s->raw.p, s->raw.n);
 }
 
 /* HAProxy sends each slice twice if its filter is declared twice. The second must not drop the

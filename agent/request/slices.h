@@ -25,8 +25,11 @@ struct sliced {
 	msec since;
 	struct body *body;
 	struct text_ids *text;		/* NULL: no model needs the text, or no memory */
-	struct buf raw;			/* the body so far, for conversations */
+	struct buf raw;			/* the body from byte <raw_from> on */
+	uint64_t raw_from;		/* 0 if conversations need the body */
 	bool raw_wanted;
+	size_t state_chunk;		/* where the last state of its template was left; SIZE_MAX: none */
+	uint64_t scan_paid;		/* steps charged for reading it */
 	int64_t next_seq;
 	uint64_t work, looked;		/* steps charged; bytes gone over by all decisions so far */
 	int64_t visible, whole;		/* bytes; -1 unknown */
@@ -38,7 +41,7 @@ struct sliced {
 	char names[SLICE_NAMES_MAX];
 };
 
-#define SLICE_BUCKETS	4096	/* about 9000 of the smallest requests fit the default budget */
+#define SLICE_BUCKETS	4096	/* about 6000 of the smallest requests fit the default budget */
 
 struct slices {
 	pthread_mutex_t lock;		/* guards all below */
@@ -58,10 +61,13 @@ struct sliced *sliced_new(const struct prompt_opts *o, const struct hash_key *ke
 			  struct span tenant, struct span model);
 void sliced_free(struct sliced *s);		/* <s> may be NULL */
 
-/* Append <body> to the raw bytes, if they are wanted. Without memory all of them are lost, and
- * sliced_raw() is empty. */
-void sliced_keep_raw(struct sliced *s, struct span body);
-struct span sliced_raw(const struct sliced *s);
+/* Append a slice to the raw bytes. Returns false if there is no memory: they are as they were, and
+ * no other slice can be appended. */
+bool sliced_add_raw(struct sliced *s, struct span slice);
+
+/* Drop raw bytes before byte <needs> of the body, unless they are wanted. */
+void sliced_drop_raw(struct sliced *s, uint64_t needs);
+struct span sliced_raw(const struct sliced *s);		/* from byte raw_from on */
 
 /* Take the request <uid> out of the table, to feed it slice <seq>. Returns NULL if there is none;
  * if a slice before <seq> is missing, which drops the request; or if it has had this slice already,

@@ -89,7 +89,7 @@ static enum ids_result ids_of_text(struct request *rq, struct prompt_ids *out)
 	enum ids_result got = IDS_FAILED;
 	struct text_ids *w;
 
-	if (rq->sliced == NULL && !request_pay_scan(rq)) {
+	if (rq->sliced == NULL && !request_pay_scan(rq, 0, UINT64_MAX)) {
 		rq->news.bounded = true;
 		return IDS_NONE;
 	}

@@ -90,7 +90,7 @@ void turn_ids_find(struct turn_ids *t, const struct turn_place *p)
 	const uint8_t *data;
 	struct ids_memo m;
 
-	t->found = t->good = false;
+	t->found = t->good = t->apart = false;
 	if (!turns_state_find(p->body, p->turns, t->what, p->raw, &t->state) ||
 	    !read_memo(&t->state, &m) || m.n_rest != m.n_ids % t->page ||
 	    m.n_lead > sizeof(t->lead) || m.n_shown > m.n_lead || !find_rest(t, p, m.n_rest) ||
@@ -133,6 +133,12 @@ void turn_ids_leave(struct turn_ids *t, struct span text, size_t at, size_t cut,
 	t->good = true;
 }
 
+void turn_ids_leave_runs(struct turn_ids *t, bool good)
+{
+	t->left_shown = t->left_n = 0;
+	t->good = good;
+}
+
 static void put_rest(struct turn_ids *t, const struct turn_place *p, struct hash128 key,
     const token_id *rest, size_t n)
 {
@@ -147,7 +153,7 @@ static void put_rest(struct turn_ids *t, const struct turn_place *p, struct hash
 void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const struct page_vec *pages,
     const token_id *rest)
 {
-	bool on = t->found && t->links + 1 < LINKS_MOST;
+	bool on = t->found && !t->apart && t->links + 1 < LINKS_MOST;
 	struct turns_copy *c = &t->link.copy;
 	struct hash128 key;
 	struct ids_memo m;

@@ -6,7 +6,8 @@
  * What is kept for the first bytes of a body, in struct turns (turns_state.h): the pages since the
  * turn before and the key of that one's, the state of the template (chat.h), and the few bytes
  * between the added token and the text to come, if they are white space. The ids of the page that
- * is not full are kept in the segment cache, where the last bytes of the body encrypt them. */
+ * is not full are kept in the segment cache, where the last bytes of the body encrypt them. Of
+ * harmony, whose runs are encoded one by one, the place is the end of any message. */
 #ifndef KVROUTE_REQUEST_TURN_IDS_H
 #define KVROUTE_REQUEST_TURN_IDS_H
 
@@ -29,6 +30,7 @@ struct turn_ids {
 	struct ids rest;
 	uint32_t links;
 	bool special;			/* TOK_SPECIAL was set */
+	bool apart;			/* of the caller: what is left does not refer to it */
 	struct span memo;		/* for struct chat_turn, in <state> */
 	char lead[TURN_SHOWN + TURN_OVER];
 	size_t n_shown, n_lead;
@@ -58,6 +60,10 @@ void turn_ids_find(struct turn_ids *t, const struct turn_place *p);
 /* Note what is to be left: <text> is the text, whose last added token up to <at> ends at <cut> and
  * has <cut_n> bytes. Sets t->good if it may be kept. */
 void turn_ids_leave(struct turn_ids *t, struct span text, size_t at, size_t cut, size_t cut_n);
+
+/* The same for a text in runs that are encoded one by one: one of them ends there, if <good>, so
+ * that nothing of it need be kept. */
+void turn_ids_leave_runs(struct turn_ids *t, bool good);
 
 /* Store what is left. <pages>: of the whole body; <rest>: the ids since the last full page. */
 void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const struct page_vec *pages,

@@ -17,7 +17,8 @@ struct anchor_group {
 
 struct anchors {
 	struct lines groups;		/* struct anchor_group */
-	_Atomic uint64_t n;		/* places in use */
+	/* written while the table fills up; each lookup reads the above */
+	_Alignas(MEM_LINE) _Atomic uint64_t n;	/* places in use */
 };
 
 uint64_t chain_of(uint64_t h, const page_key *pages, uint32_t n, uint64_t *at)
@@ -34,11 +35,11 @@ uint64_t chain_of(uint64_t h, const page_key *pages, uint32_t n, uint64_t *at)
 
 struct anchors *anchors_new(size_t bytes)
 {
-	struct anchors *t = mem_alloc(sizeof(*t));
+	struct anchors *t = mem_alloc_line(sizeof(*t));
 
 	if (t == NULL || lines_alloc(&t->groups, bytes, sizeof(struct anchor_group)))
 		return t;
-	mem_free(t);
+	mem_free_line(t);
 	return NULL;
 }
 
@@ -47,7 +48,7 @@ void anchors_free(struct anchors *t)
 	if (t == NULL)
 		return;
 	lines_free(&t->groups);
-	mem_free(t);
+	mem_free_line(t);
 }
 
 static uint64_t load(const _Atomic uint64_t *v)

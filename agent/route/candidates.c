@@ -68,6 +68,8 @@ static void hold_backups(const struct route *r, struct job *j)
 
 	for (size_t i = 0; i < j->n_candidates; i++)
 		n_active += backup_of(j, r->fleet.by_id[j->scratch->candidates[i].id]) == BACKUP_NO;
+	if (n_active == j->n_candidates)
+		return;
 	for (size_t i = 0; i < j->n_candidates; i++) {
 		server_id id = j->scratch->candidates[i].id;
 		enum load_backup b = backup_of(j, r->fleet.by_id[id]);
@@ -262,6 +264,8 @@ static void expect(
 		job_expect(r, j, s, depth, grown, &x);
 	}
 	set_depth(r, j, s, &x, c);
+	if (c->penalty < PENALTY_DOUBT)
+		c->perhaps = job_perhaps(r, j, s, c->cached, &c->chance);
 }
 
 /* Only failures after the first count as waiting work, because a single failure must not cost a

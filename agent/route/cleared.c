@@ -10,8 +10,7 @@ bool route_clear_server(struct route *r, struct span pool, struct span server)
 	p = fleet_find(&r->fleet, pool);
 	s = p != NULL ? pool_find(p, server, 0) : NULL;
 	if (s != NULL) {
-		r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
-		s->cleared = r->ticked;
+		server_cleared(r, s, r->ticked);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return s != NULL;

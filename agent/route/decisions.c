@@ -14,6 +14,8 @@
 #define BLOCKS_EACH	32u	/* room for a mean prompt of 16,000 tokens */
 #define NAME_CHARS	128
 
+enum { BLOCK = 0x424c4f43 };
+
 struct name {
 	uint64_t hash;
 	const char *pool;
@@ -301,17 +303,15 @@ void decisions_learn(
 
 /* ---- blocks of prompts --------------------------------------------------------------------- */
 
-uint32_t decisions_blocks(const struct decisions *d, uint64_t space, const page_key *pages,
-    uint32_t n_pages, uint32_t of, uint32_t *out)
+uint32_t decisions_blocks(
+    const struct decisions *d, const struct decision_pages *p, uint32_t of, uint32_t *out)
 {
-	uint64_t h = space;
-	uint32_t n = 0;
+	uint32_t n = 0, i = 0;
 
-	for (uint32_t i = 0; d != NULL && i < n_pages && n < DECISION_BLOCKS_MAX; i += of, n++) {
-		uint32_t k = n_pages - i < of ? n_pages - i : of;
-
-		h = hash_mix(&d->key, h, hash64(&d->key, pages + i, k * sizeof(*pages)));
-		out[n] = (uint32_t)(h >> 16);
+	while (d != NULL && p->groups != NULL && i < p->n && n < DECISION_BLOCKS_MAX) {
+		i = p->n - i < of ? p->n : i + of;
+		out[n++] = (uint32_t)(hash_mix(
+		    &d->key, BLOCK, chain_upto(p->start, p->groups, p->pages, i)) >> 16);
 	}
 	return n;
 }

@@ -15,7 +15,7 @@
 #ifndef KVROUTE_ROUTE_DECISIONS_H
 #define KVROUTE_ROUTE_DECISIONS_H
 
-#include "agent/base/hash.h"
+#include "agent/base/chain.h"
 #include "agent/feed/fact.h"
 #include "agent/policy/policy.h"
 
@@ -112,10 +112,19 @@ void decisions_free(struct decisions *d);
 void decisions_name(
     struct decisions *d, server_id id, uint64_t hash, const char *pool, const char *name);
 
+/* The pages of a prompt, with their chain hashes (base/chain.h). */
+struct decision_pages {
+	uint64_t start;			/* of their space */
+	const uint64_t *groups;		/* after each whole group; NULL: unknown */
+	const page_key *pages;
+	uint32_t n;
+};
+
 /* Write the numbers of a prompt's blocks to <out>, at most DECISION_BLOCKS_MAX, each of <of> pages;
- * the last may have fewer. Each depends on <space> and all pages up to it. Returns how many. */
-uint32_t decisions_blocks(const struct decisions *d, uint64_t space, const page_key *pages,
-    uint32_t n_pages, uint32_t of, uint32_t *out);
+ * the last may have fewer. Each depends on the space and all pages up to it. Returns how many; 0 if
+ * the hashes are unknown. Reads no page that is in a whole group, if <of> is a multiple of it. */
+uint32_t decisions_blocks(
+    const struct decisions *d, const struct decision_pages *p, uint32_t of, uint32_t *out);
 
 /* Store <x>, over an open record of the same request if there is one. Returns its number; 0 if none
  * are kept. */

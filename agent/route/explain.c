@@ -118,6 +118,10 @@ static void put_choice(const struct job *j, struct decision *x)
 static void put_prompt(
     struct route *r, const struct job *j, const struct route_answer *a, struct decision *x)
 {
+	const struct decision_pages p = {
+		.start = chain_start(&r->key, j->rq.space.h), .groups = j->sent.chain,
+		.pages = j->scratch->rq.pages.p, .n = marked_pages(r, j),
+	};
 	size_t n;
 	uint32_t of = j->rq.page_tokens > 0 ? DECISION_BLOCK_TOKENS / j->rq.page_tokens : 0;
 
@@ -139,8 +143,7 @@ static void put_prompt(
 	if (j->rq.n_pages == 0)
 		return;
 	x->block_tokens = of * j->rq.page_tokens;
-	x->n_blocks = decisions_blocks(r->decisions, j->rq.space.h[0], j->scratch->rq.pages.p,
-	    j->rq.n_pages, of, j->scratch->blocks);
+	x->n_blocks = decisions_blocks(r->decisions, &p, of, j->scratch->blocks);
 }
 
 void explain_fill(struct route *r, const struct job *j, const struct route_request *q,

@@ -142,15 +142,14 @@ static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
 
 /* Return the tokens for which no page stands: they are a guess from bytes, and an image has many
  * bytes. With the engine's count no more than the rest of that; without it no more than half of the
- * cache, so that no guess evicts all else. <prompt_tokens> is at most twice what was seen. */
-static uint32_t hidden_of(const struct server *s, uint64_t prompt_tokens, const struct lesson *l,
-    const struct fact *f)
+ * cache, so that no guess evicts all else. */
+static uint32_t hidden_of(const struct server *s, const struct lesson *l, const struct fact *f)
 {
 	enum capacity_source by;
 	uint64_t most = server_capacity(s, &by) / 2, told = (uint64_t)f->prompt_tokens;
 
 	if (f->kind == FACT_DONE && f->prompt_tokens > 0)
-		most = told > prompt_tokens / 2 ? told - prompt_tokens / 2 : 0;
+		most = told > l->seen ? told - l->seen : 0;
 	else if (most == 0)
 		return l->hidden;
 	return l->hidden < most ? l->hidden : (uint32_t)most;
@@ -163,7 +162,7 @@ static void note_output(struct server *s, uint64_t prompt_tokens, const struct l
 	hints_learn(s->pool, out->output_tokens);
 	out->kept_tokens = kept_of(prompt_tokens, l->block, out->output_tokens);
 	capacity_output(&s->capacity, out->kept_tokens);
-	out->hidden_tokens = hidden_of(s, prompt_tokens, l, f);
+	out->hidden_tokens = hidden_of(s, l, f);
 }
 
 /* Store where the prompt ends, for the next turn of its conversation. */
@@ -325,6 +324,7 @@ static bool move_entry(struct ledger_entry *e, struct server *to, const struct w
 	if (sl == NULL)
 		return false;
 	run_ended(e);
+	open_of(e)->doubt = (struct doubt){ 0 };	/* as of the chosen server */
 	if (w != NULL) {
 		open_of(e)->expected_s = -1;	/* it was for the chosen server */
 		ledger_place(e, to, sl, w, now);
@@ -373,6 +373,7 @@ static void learn_first(struct route *r, struct ledger_entry *e, const struct fa
 		open_of(e)->lesson.whole = false;
 		if (out->confirm) {		/* else its server is unknown */
 			tell_rule(e, now);
+			doubt_first(e, now);
 			wait_first(e, now);
 			compare_came(e->server->pool->route->compare, e->uid, e->server->id, now, -1);
 			tell_capacity(r, e, now);
@@ -487,6 +488,9 @@ static void learn_served(struct route *r, struct ledger_entry *e, struct server 
 
 	learn_headers(e, to, f, now);
 	note_output(to, e->prompt_tokens, l, f, out);
+	/* else no tail keeps them, and the next turn counts them as its own */
+	if (open_of(e)->session != 0 && !sessions_alone(r->sessions, open_of(e)->session))
+		out->hidden_tokens = 0;
 	open_of(e)->hidden = out->hidden_tokens;
 	remember_end(r, to, l, f, out, now);
 }

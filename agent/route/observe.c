@@ -90,6 +90,15 @@ static struct engine_sent sent_to(const struct server *s)
 	};
 }
 
+static void capacity_changed(struct route *r, struct server *s, uint64_t before)
+{
+	if (s->engine.capacity == before)
+		return;
+	if (before == 0)
+		unseen_sized(&s->pool->unseen);
+	room_server_changed(r, s);
+}
+
 bool server_take_load(struct route *r, struct server *s, const struct engine_load *l, msec at)
 {
 	uint64_t capacity = s->engine.capacity;
@@ -97,8 +106,7 @@ bool server_take_load(struct route *r, struct server *s, const struct engine_loa
 
 	if (!engine_take_load(&s->engine, l, &sent, at, at + LOAD_HOLDS_MS))
 		return false;
-	if (s->engine.capacity != capacity)
-		room_server_changed(r, s);
+	capacity_changed(r, s, capacity);
 	return true;
 }
 
@@ -137,8 +145,7 @@ void route_observe_engine(struct route *r, struct span pool, struct span server,
 			s->engine.adapter[i] = adapter_hash(r, span_str(e->adapter[i].name));
 			adapter_note(r, pool, span_str(e->adapter[i].name));
 		}
-		if (s->engine.capacity != capacity)
-			room_server_changed(r, s);
+		capacity_changed(r, s, capacity);
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_rwlock_unlock(&r->opts_lock);

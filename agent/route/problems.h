@@ -107,7 +107,7 @@
 	    "each of these requests waited for timeout processing, then HAProxy balanced it", \
 	    "as for its code, see below") \
 	X(SPOE_TOO_BIG, "spoe_too_big", 5, 1, "cause", "", "code", \
-	    "messages do not fit a frame, so HAProxy does not send them", \
+	    "messages do not fit a frame", \
 	    "HAProxy balances these requests", "as for its code, see below") \
 	X(SPOE_FAILED, "spoe_failed", 5, 2, "cause", "", "code", \
 	    "HAProxy could not ask the agent", "HAProxy balances these requests", \

@@ -17,12 +17,19 @@ static void settle_one(struct route *r, index_claim claim, bool confirm, msec no
 		index_cancel(r->index, claim);
 }
 
+void settle_given(struct route *r, struct settling *st)
+{
+	index_give_output(r->index, st->given.at, st->given.room, st->given.since);
+	st->given.room = 0;
+}
+
 void settle(struct route *r, struct settling *st, msec now)
 {
 	for (unsigned i = 0; i < st->n; i++)
 		settle_one(r, st->item[i].claim, st->item[i].confirm, now);
 	for (unsigned i = 0; i < st->n_unheard; i++)
 		share_taken_back(r, st->unheard[i].uid, st->unheard[i].part, st->unheard[i].served);
+	settle_given(r, st);
 	settling_init(st);
 }
 
@@ -54,17 +61,16 @@ static struct compare *compared(const struct job *j)
 	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->route->compare : NULL;
 }
 
-/* Remove the entry of the same uid. Returns its claim. The lock is held. */
-static index_claim take_entry_back(struct route *r, struct job *j)
+/* Remove the entry of the same uid. The lock is held. */
+static void take_entry_back(struct route *r, struct job *j, struct settling *st)
 {
 	struct ledger_entry *e = ledger_find(&r->ledger, j->rq.uid);
 
 	if (e == NULL)
-		return 0;
+		return;
 	if (open_of(e)->owner == NULL) {
 		j->previous = e->server->id;
 		j->previous_turn = open_of(e)->session;
-		j->previous_taken_up = open_of(e)->taken_up;
 		j->counted = open_of(e)->tokens;
 		j->counted_hit = open_of(e)->hit_tokens;
 		j->counted_best = open_of(e)->best_hit_tokens;
@@ -73,7 +79,8 @@ static index_claim take_entry_back(struct route *r, struct job *j)
 	}
 	if (e->server->last_pick == open_of(e)->turn)
 		e->server->last_pick = open_of(e)->turn_before;
-	return entry_close(r, e, false, j->rq.now);
+	session_give_back(r, open_of(e), st);
+	settling_add(st, entry_close(r, e, false, j->rq.now), false);
 }
 
 /* Undo what an earlier slice, or an earlier request of the same uid, has entered, with the server's
@@ -81,18 +88,16 @@ static index_claim take_entry_back(struct route *r, struct job *j)
  * sends everything twice if the filter is declared in both frontend and backend. */
 static void take_back(struct route *r, struct job *j)
 {
-	index_claim claim, there;
+	struct settling st;
 
+	settling_init(&st);
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
 	j->isolated = job_is_isolated(j);
-	claim = take_entry_back(r, j);
-	there = prefill_take_back(r, j);
+	take_entry_back(r, j, &st);
+	settling_add(&st, prefill_take_back(r, j), false);
 	pthread_mutex_unlock(&r->lock);
-	if (claim != 0)
-		index_cancel(r->index, claim);
-	if (there != 0)
-		index_cancel(r->index, there);
+	settle(r, &st, j->rq.now);
 }
 
 static void ledger_room(struct route *r, struct job *j, struct settling *st)
@@ -120,16 +125,6 @@ static uint32_t hidden_tokens(const struct job *j, uint64_t cached, uint32_t dep
 	if (j->turn.key == 0 || (j->view.known && !j->view.trusted))
 		return 0;
 	return hidden < UINT32_MAX ? (uint32_t)hidden : UINT32_MAX;
-}
-
-/* Return the hidden tokens of turns before that <s> had, and that count with the request now. If it
- * is decided anew, those of the first decision are in no tail any more. */
-static uint32_t taken_up(const struct job *j, const struct server *s)
-{
-	uint64_t before = j->previous == s->id && j->previous_turn == j->turn.key ?
-	    j->previous_taken_up : 0;
-
-	return (uint32_t)at_most(before + j->taken_up.hidden, UINT32_MAX);
 }
 
 static void ledger_enter(struct route *r, struct job *j, struct server *s,
@@ -169,10 +164,14 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 	}
 	if (j->turn.key != 0) {
 		o->session = j->turn.key;
-		o->taken_up = taken_up(j, s);
+		o->taken_up = j->taken_up.hidden;
+		o->taken_up_since = j->taken_up.hidden_since;
 		sessions_sent(r->sessions, &j->turn, s->id, j->previous_turn == j->turn.key,
 		    work.s < 1000 ? (uint32_t)(work.s * 1e6) : 1000000000, j->rq.now);
 	}
+	if (!c->split && s->id == c->id)
+		o->doubt = job_doubt(r, j, c);
+	o->due = s->n_answered + s->n_unanswered - 1;
 	o->lesson.end = j->end;
 	o->lesson.tenant = job_stores(r, j);
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
@@ -183,11 +182,12 @@ static void ledger_enter(struct route *r, struct job *j, struct server *s,
 		o->lesson.density = j->rq.density_key;
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}
+	o->lesson.seen = (uint32_t)at_most((uint64_t)j->rq.n_pages * j->rq.page_tokens, UINT32_MAX);
 	o->lesson.hidden = hidden_tokens(j, cached, c->depth);
 	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
 	ledger_weigh(e, job_extra(j));
 	o->estimate_s = (float)j->nominal_s;
-	o->expected_s = (float)j->expected_s;
+	o->expected_s = job_guessed(j) ? -1 : (float)j->expected_s;	/* it teaches nothing */
 	o->run = c->split || s == j->pool_seen->nowhere ? 0 : capacity_opened(&s->capacity);
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;
@@ -447,7 +447,7 @@ static void choose_server(struct route *r, struct job *j, struct settling *st)
 	struct policy_choice *c = &j->choice;
 
 	/* another request of this uid may have come in at the same time */
-	settling_add(st, take_entry_back(r, j), false);
+	take_entry_back(r, j, st);
 	settling_add(st, prefill_take_back(r, j), false);
 	job_choose(r, j, &r->rng);
 	count_stored(r, j);
@@ -584,14 +584,22 @@ void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
 		index_confirm(r->index, claim, now);
 }
 
-/* Set the marks of the prompt, and for siblings more hashes of it. */
+/* Return room for the chain hashes of a prompt, which the thread keeps. Returns NULL if there is no
+ * memory. */
+static uint64_t *chain_room(const struct route *r, struct route_scratch *s)
+{
+	if (s->chain == NULL)
+		s->chain = mem_calloc(r->opts.index.max_pages / CHAIN_GROUP + 1, sizeof(*s->chain));
+	return s->chain;
+}
+
+/* Set the marks of the prompt, and more hashes of it for siblings and its record. */
 static void mark_prompt(const struct route *r, struct job *j)
 {
-	uint64_t *chain = r->sharing != NULL ? share_chain(r->sharing, j->scratch) : NULL;
-	uint32_t most = r->opts.index.max_pages, n = j->rq.n_pages < most ? j->rq.n_pages : most;
+	uint64_t *chain = chain_room(r, j->scratch);
 
 	marks_of(&j->scratch->marks, chain_start(&r->key, j->rq.space.h), j->scratch->rq.pages.p,
-	    chain != NULL ? n : j->rq.n_pages, chain);
+	    chain != NULL ? marked_pages(r, j) : j->rq.n_pages, chain);
 	j->sent.chain = chain;
 }
 
@@ -736,6 +744,7 @@ static void decide_request(
 	decide_locked(r, j, a, &st);
 	attached_request(r, j, q, prompt);
 	pthread_mutex_unlock(&r->lock);
+	settle_given(r, &st);
 	tell_choice(r, j);
 	settle(r, &st, j->rq.now);
 	explain(r, j, q, a);

@@ -30,10 +30,19 @@ struct lesson {
 	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
 	uint32_t text_bytes;	/* of a prompt of text alone that was seen whole; else 0 */
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
+	uint32_t seen;		/* tokens of its pages */
 	uint32_t hidden;	/* tokens of its prompt that were not seen, and not expected in the cache */
 	bool whole;		/* its answer is no stream, as far as known */
 	bool streams;		/* its answer is a stream: the body says so */
 	bool generates;		/* its answer has tokens; false: vectors */
+};
+
+/* Seconds of prefill that a cut request takes if all of it that is in doubt is cached, or was never
+ * sent, and if none; both 0: its first token tells nothing. */
+struct doubt {
+	float least_s, most_s;
+	float unused_ms;	/* since its server had its session's last turn; < 0: it had none */
+	uint32_t tenant;	/* of its keyed hash */
 };
 
 /* An entry of the ledger. */
@@ -42,7 +51,6 @@ struct open_request {
 	/* in counters so far: a later slice adds the rest */
 	uint64_t tokens, hit_tokens, best_hit_tokens;
 	uint64_t turn, turn_before;	/* server.last_pick by this entry, and before it */
-	uint32_t part;			/* of the stream that its entries go to */
 	struct sibling *owner;		/* who decided; NULL: this agent */
 	struct list of_owner;		/* in owner->open */
 	uint64_t placed_as;		/* what its PLACED said */
@@ -53,10 +61,14 @@ struct open_request {
 	 * seconds to compute (0: they teach nothing) and to transfer it */
 	struct pool *decoded_in;
 	uint64_t session;	/* key of struct session_turn; 0: none */
+	msec taken_up_since;	/* end of the turn that left <taken_up> */
 	uint32_t answer;	/* tokens; 0: unknown so far */
 	uint32_t hidden;	/* tokens of session_tail.hidden */
-	uint32_t taken_up;	/* of these, tokens that turns before had left there */
+	uint32_t taken_up;	/* of these, tokens that the turn before had left there */
 	uint32_t run;		/* of capacity_opened(); 0: none */
+	struct doubt doubt;
+	uint32_t part;		/* of the stream that its entries go to */
+	uint32_t due;	/* server.n_answered if all came that waited there when it was sent */
 };
 
 /* Return the room of so many tokens in a cache, limited. */
@@ -167,7 +179,7 @@ struct route_scratch {
 	char prefill[SERVER_NAME_MAX + 1], prefill_address[HOST_PORT_MAX + 1];
 	struct compare_scratch compare;
 	struct decision decision;
-	uint64_t *chain;		/* share_put.c; NULL: not needed so far */
+	uint64_t *chain;		/* of the prompt: mark_prompt(); NULL: none so far */
 	uint32_t blocks[DECISION_BLOCKS_MAX];
 	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
 };
@@ -182,11 +194,14 @@ struct settling {
 	struct { index_claim claim; bool confirm; } item[SETTLE_MAX];
 	/* requests of this agent whose end was not reported: siblings must be told */
 	struct { uint64_t uid; uint32_t part; bool served; } unheard[SETTLE_MAX];
+	/* output that counts again, because the turn that took it up was taken back; room 0: none */
+	struct { uint32_t room; server_id at; msec since; } given;
 };
 
 static inline void settling_init(struct settling *st)
 {
 	st->n = st->n_unheard = 0;
+	st->given.room = 0;
 }
 
 static inline bool settling_full(const struct settling *st)
@@ -204,6 +219,12 @@ static inline void settling_add(struct settling *st, index_claim claim, bool con
 }
 
 void settle(struct route *r, struct settling *st, msec now);
+/* Do of settle() what must precede index_take_output() for another decision. */
+void settle_given(struct route *r, struct settling *st);
+
+/* session.c: <o> is taken back, and closed next. What its turn took up of the turn before counts
+ * again as before, unless the server has lost it since. The lock is held. */
+void session_give_back(struct route *r, const struct open_request *o, struct settling *st);
 
 /* session.c: return the key of the response whose id has the hash <id>; 0: <id> is 0. <tenant>: of
  * struct lesson. */
@@ -309,6 +330,14 @@ bool server_would_leave(const struct route *r, const struct pool *p, msec named)
 void servers_sweep(struct route *r);
 
 #define CLEARED_ALIKE_MS	2000	/* two agents hear of the same clear, or one reads it back */
+
+/* The engine's cache of <s> was empty at <at>: what is known of its content goes, in steps. */
+static inline void server_cleared(struct route *r, struct server *s, msec at)
+{
+	r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
+	s->cleared = at;
+	capacity_cleared(&s->capacity);
+}
 
 /* Note that HAProxy named <s> to another agent. */
 static inline void server_told(struct server *s, msec named)

@@ -37,7 +37,7 @@ void route_defaults(struct route_opts *o)
 
 /* An entry of the ledger, its place in a table that is at most half empty, and the part of
  * malloc(). */
-#define OPEN_BYTES	432
+#define OPEN_BYTES	448
 
 _Static_assert(sizeof(struct open_request) + 2 * sizeof(void *) + 16 <= OPEN_BYTES,
     "route_budget() counts too little");

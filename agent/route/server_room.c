@@ -24,14 +24,22 @@ _Static_assert(TEXT_PAGE_MAX *ROOM_OF_TOKEN <= ROOM_MAX,
  * that cache. Both come before an inferred size, and that before a guess. */
 uint64_t server_capacity(const struct server *s, enum capacity_source *by)
 {
-	const uint64_t said[] = {
-		[CAPACITY_CONFIGURED] = s->pool->opts->capacity, [CAPACITY_REPORTED] = s->engine.capacity,
-		[CAPACITY_INFERRED] = s->inferred, [CAPACITY_GUESS] = s->pool->opts->capacity_guess,
-	};
+	const struct pool_opts *o = s->pool->opts;
 
-	for (*by = CAPACITY_CONFIGURED; *by > CAPACITY_UNKNOWN && said[*by] == 0; (*by)--)
-		;
-	return said[*by];
+	if (o->capacity > 0) {
+		*by = CAPACITY_CONFIGURED;
+		return o->capacity;
+	}
+	if (s->engine.capacity > 0) {
+		*by = CAPACITY_REPORTED;
+		return s->engine.capacity;
+	}
+	if (s->inferred > 0) {
+		*by = CAPACITY_INFERRED;
+		return s->inferred;
+	}
+	*by = o->capacity_guess > 0 ? CAPACITY_GUESS : CAPACITY_UNKNOWN;
+	return o->capacity_guess;
 }
 
 /* Return the tokens to keep of a server: its size, even if only inferred. Of sizes that are off the

@@ -85,6 +85,8 @@ void job_session(const struct route *r, struct job *j)
 		name = name_by_opening(r, j);
 		kind = hash_mix(&r->key, 24, kind);
 	}
+	if (j->rq.unseen_tokens > 0)
+		j->turn.tenant = tenant_of(r, j);	/* also without a session */
 	if (name == 0)
 		return;
 	j->turn = (struct session_turn){
@@ -112,10 +114,10 @@ void job_session_look(const struct route *r, struct job *j)
 	j->session_at = (struct decision_server){ .id = s->id, .tag = (uint32_t)s->name_hash };
 }
 
-/* Tell if what <l> left at <s> was evicted since. Where much of the prompts is not seen, no size of
- * a cache is inferred, and a small one does not grow. Then only a size that was told counts: a turn
- * that stays for nothing costs no more than one that leaves, and one that leaves for nothing costs
- * its whole prompt. */
+/* Tell if what <l> left at <s> was surely evicted since. Where much of the prompts is not seen, no
+ * size of a cache is inferred, and a small one does not grow. Then only a size that was told
+ * counts; else kept_chance() does: a turn that stays for nothing costs no more than one that
+ * leaves, and one that leaves for nothing costs its whole prompt. */
 static bool is_gone(const struct route *r, const struct server *s, const struct session_tail *l)
 {
 	enum capacity_source by;
@@ -126,9 +128,7 @@ static bool is_gone(const struct route *r, const struct server *s, const struct 
 	return l->at <= s->cleared || (sure && index_output_gone(r->index, s->id, l->at));
 }
 
-/* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
- * it was evicted since. */
-static unsigned held_tail(const struct route *r, const struct job *j, const struct server *s)
+unsigned job_held_tail(const struct route *r, const struct job *j, const struct server *s)
 {
 	const struct session_view *v = &j->view;
 	unsigned best = SESSION_TAILS;
@@ -143,6 +143,14 @@ static unsigned held_tail(const struct route *r, const struct job *j, const stru
 	return best;
 }
 
+/* Return the chance that the cache of <s> still has what tail <k> left there. */
+static double kept_chance(const struct job *j, const struct server *s, unsigned k)
+{
+	const struct unseen_tenant *t = unseen_of(&s->pool->unseen, (uint32_t)j->turn.tenant);
+
+	return keep_chance(&t->keep, j->rq.now - j->view.tail[k].at, j->rq.now);
+}
+
 uint64_t job_unseen_held(const struct route *r, const struct job *j, const struct server *s)
 {
 	uint64_t most = j->rq.unseen_tokens, held;
@@ -152,10 +160,50 @@ uint64_t job_unseen_held(const struct route *r, const struct job *j, const struc
 		return 0;
 	if (!j->view.trusted)
 		return most / 2;
-	if ((k = held_tail(r, j, s)) == SESSION_TAILS)
+	if ((k = job_held_tail(r, j, s)) == SESSION_TAILS)
 		return 0;
 	held = j->view.held[k] - j->rq.tokens;
-	return held < most ? held : most > 0 ? most - 1 : 0;	/* the last token is computed */
+	held = held < most ? held : most > 0 ? most - 1 : 0;	/* the last token is computed */
+	return (uint64_t)((double)held * kept_chance(j, s, k));
+}
+
+/* Return the chance that the cache of <s> is so large that it still has the first <depth> pages. */
+static double chance_of(
+    const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
+{
+	const struct marks *m = &j->scratch->marks;
+	uint64_t far;
+	uint32_t i = 0;
+
+	while (i < m->n && m->depth[i] != depth)
+		i++;
+	if (i == m->n || r->marks == NULL || !capacity_far(&s->capacity, r->marks, m->key[i], &far))
+		return 0;
+	return capacity_chance(&s->capacity, &s->pool->capacity, s->pool->opts->capacity_guess, far);
+}
+
+uint64_t job_perhaps(const struct route *r, const struct job *j, const struct server *s,
+    uint64_t cached, double *chance)
+{
+	const struct session_view *v = &j->view;
+	enum capacity_source by;
+	uint32_t depth = 0;
+	uint64_t had;
+
+	server_capacity(s, &by);
+	if (by > CAPACITY_INFERRED || capacity_is_blind(&s->capacity))
+		return 0;
+	for (unsigned k = 0; k < SESSION_TAILS; k++) {
+		const struct session_tail *l = &v->tail[k];
+
+		if (l->server == s->id && l->let_go == 0 && l->at > s->cleared && v->proven[k] > depth)
+			depth = v->proven[k];
+	}
+	had = (uint64_t)(depth < j->rq.usable ? depth : j->rq.usable) * j->rq.page_tokens;
+	if (had <= cached)
+		return 0;
+	*chance = chance_of(r, j, s, depth);
+	return had - cached;
 }
 
 /* Return the tail of the session whose pages <s> was let go of and has, more than <depth> of them;
@@ -181,9 +229,9 @@ static unsigned let_go_tail(
 uint32_t job_let_go_depth(
     const struct route *r, const struct job *j, const struct server *s, uint32_t depth)
 {
-	unsigned k = let_go_tail(r, j, s, depth);
+	unsigned k = let_go_tail(r, j, s, depth), held = job_held_tail(r, j, s);
 
-	if (held_tail(r, j, s) < SESSION_TAILS)		/* more than all that is seen */
+	if (held < SESSION_TAILS && kept_chance(j, s, held) >= 0.5)	/* more than all that is seen */
 		return j->rq.n_pages;
 	return k < SESSION_TAILS ? j->view.proven[k] : depth;
 }
@@ -191,7 +239,7 @@ uint32_t job_let_go_depth(
 void job_session_sent(struct route *r, struct job *j, const struct server *s)
 {
 	uint32_t depth = index_match_depth(&j->scratch->match, s->id);
-	unsigned k = let_go_tail(r, j, s, depth), hidden = held_tail(r, j, s);
+	unsigned k = let_go_tail(r, j, s, depth), hidden = job_held_tail(r, j, s);
 
 	/* a later slice may be sent elsewhere; of a turn that was seen whole nothing is hidden */
 	if (hidden < SESSION_TAILS && j->view.tail[hidden].cut && !j->rq.more) {
@@ -223,6 +271,19 @@ void session_placed(struct route *r, uint64_t key, server_id to, struct index_pl
 	if (room > 0)
 		sessions_let_go(r->sessions, key, &old, now);
 	pthread_mutex_unlock(&r->lock);
+}
+
+void session_give_back(struct route *r, const struct open_request *o, struct settling *st)
+{
+	const struct server *s = o->e.server;
+
+	if (o->taken_up == 0 || o->taken_up_since <= s->cleared ||
+	    index_output_is_past(r->index, s->id, o->taken_up_since) ||
+	    !sessions_recounted(r->sessions, o->session, s->id, o->taken_up_since, o->taken_up))
+		return;
+	st->given.room = room_of_tokens(o->taken_up);
+	st->given.at = s->id;
+	st->given.since = o->taken_up_since;
 }
 
 void job_session_placed(struct route *r, struct job *j, struct index_place end)

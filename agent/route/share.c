@@ -63,6 +63,7 @@ void sharing_free(struct sharing *sh)
 	if (sh == NULL)
 		return;
 	anchors_free(sh->anchors);
+	index_match_fini(&sh->match);
 	kept_marks_free(sh->kept);
 	mem_free(sh->pages);
 	mem_free(sh->chain);

@@ -57,16 +57,9 @@ static void undo_turn(const struct ledger_entry *e)
 		e->server->last_pick = o->turn_before;
 }
 
-/* What the entry that a PLACED replaces had taken up: open_request.taken_up. */
-struct replaced {
-	uint64_t session;
-	server_id at;
-	uint32_t taken_up;
-};
-
-/* Tell if <p> is news. Closes the entry that it replaces, and sets <was> then. */
-static bool is_new(struct route *r, const struct sibling *by, const struct share_placed *p,
-    struct replaced *was, struct settling *st, msec now)
+/* Tell if <p> is news. Closes the entry that it replaces. */
+static bool is_news(struct route *r, const struct sibling *by, const struct share_placed *p,
+    struct settling *st, msec now)
 {
 	struct ledger_entry *e = ledger_find(&r->ledger, p->uid);
 
@@ -77,7 +70,7 @@ static bool is_new(struct route *r, const struct sibling *by, const struct share
 	if (open_of(e)->owner != by || open_of(e)->placed_as == placed_as(r, p))
 		return false;
 	undo_turn(e);
-	*was = (struct replaced){ open_of(e)->session, e->server->id, open_of(e)->taken_up };
+	session_give_back(r, open_of(e), st);
 	settling_add(st, entry_close(r, e, false, now), false);
 	return true;
 }
@@ -111,8 +104,9 @@ static struct work work_of(const struct share_placed *p, const struct server *s,
 	};
 }
 
-static void note_lesson(struct lesson *l, const struct share_placed *p)
+static void note_lesson(struct lesson *l, const struct share_placed *p, uint32_t page_tokens)
 {
+	l->seen = (uint32_t)at_most(((uint64_t)p->anchor.depth + p->n) * page_tokens, UINT32_MAX);
 	l->block = p->block;
 	l->streams = p->streams;
 	l->whole = p->whole;
@@ -186,7 +180,7 @@ static void take_hidden_back(
 /* Note the turn of its session, as ledger_enter() does for one of this agent. An old entry may be
  * of a turn that is known from a snapshot. */
 static void note_session(struct route *r, struct open_request *o, const struct share_placed *p,
-    const struct replaced *was, struct session_view *v, msec now)
+    struct session_view *v, msec now)
 {
 	const struct server *s = o->e.server;
 	double work_s = o->e.work.s;
@@ -199,10 +193,10 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 	turn_of(r, p, &u);
 	o->session = u.key;
 	sessions_look(r->sessions, &u, v);
-	if (was->session == u.key && was->at == s->id)
-		o->taken_up = was->taken_up;
-	if ((l = counted_tail(v, s->id)) != NULL)
-		o->taken_up += at_most(l->hidden, UINT32_MAX - o->taken_up);
+	if ((l = counted_tail(v, s->id)) != NULL) {
+		o->taken_up = l->hidden;
+		o->taken_up_since = l->at;
+	}
 	o->lesson.hidden += at_most(o->taken_up, UINT32_MAX - o->lesson.hidden);
 	again = p->session.again || (v->known && u.ago > OLD_MS && v->seen > now - u.ago - OLD_MS);
 	sessions_sent(
@@ -211,7 +205,7 @@ static void note_session(struct route *r, struct open_request *o, const struct s
 
 /* Open an entry at <s>. Returns NULL if there is no memory. */
 static struct ledger_entry *open_entry(struct route *r, struct sibling *by, struct server *s,
-    const struct share_placed *p, msec now)
+    const struct share_placed *p, const struct whole *w, msec now)
 {
 	struct slot *sl = server_slot(s, PROCESS_OF_SIBLINGS, now);
 	struct work work = work_of(p, s, now);
@@ -229,7 +223,7 @@ static struct ledger_entry *open_entry(struct route *r, struct sibling *by, stru
 	o->run = is_elsewhere(p) || s == s->pool->nowhere ? 0 : capacity_opened(&s->capacity);
 	o->turn_before = s->last_pick;
 	o->turn = s->last_pick = ++s->pool->picks;
-	note_lesson(&o->lesson, p);
+	note_lesson(&o->lesson, p, w->space.page_room / ROOM_OF_TOKEN);
 	sibling_opened(r->sharing, by, o);
 	return e;
 }
@@ -242,11 +236,10 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 {
 	struct sharing *sh = r->sharing;
 	struct sibling *by = sibling_met(sh, from);
-	struct replaced was = { .at = SERVER_NONE };
 	struct ledger_entry *e;
 	struct server *s;
 
-	if (by != NULL && !is_new(r, by, p, &was, st, now)) {
+	if (by != NULL && !is_news(r, by, p, st, now)) {
 		count_add_any(&sh->n.repeated, 1);
 		return SERVER_NONE;
 	}
@@ -256,11 +249,11 @@ static server_id enter_placed(struct route *r, share_agent from, const struct sh
 	}
 	make_room(r, st, now);
 	note_prompt(r, s, p, w, now);
-	if ((e = open_entry(r, by, s, p, now)) == NULL) {
+	if ((e = open_entry(r, by, s, p, w, now)) == NULL) {
 		count_add_any(&sh->n.refused, 1);
 		return SERVER_NONE;
 	}
-	note_session(r, open_of(e), p, &was, v, now);
+	note_session(r, open_of(e), p, v, now);
 	if (w->n > 0)
 		e->pending = pending;
 	return s->id;
@@ -413,8 +406,10 @@ static void apply_taken_back(
 	pthread_mutex_lock(&r->lock);
 	e = ledger_find(&r->ledger, t->uid);
 	if (e != NULL && open_of(e)->owner != NULL && open_of(e)->owner->agent == from) {
-		if (!t->served)
+		if (!t->served) {
 			undo_turn(e);
+			session_give_back(r, open_of(e), &st);
+		}
 		settling_add(&st, entry_close(r, e, t->served, now), t->served);
 	}
 	if (t->served && t->uid != 0 && seen_find(r->sharing, t->uid) == SEEN_NOT)
@@ -435,10 +430,8 @@ static void note_cleared(struct route *r, const struct share_server *at, msec ag
 	if (id == SERVER_NONE)
 		return;
 	pthread_mutex_lock(&r->lock);
-	if ((s = r->fleet.by_id[id]) != NULL && now - ago > s->cleared + CLEARED_ALIKE_MS) {
-		s->cleared = now - ago;
-		r->clearing[id / 64] |= (uint64_t)1 << id % 64;
-	}
+	if ((s = r->fleet.by_id[id]) != NULL && now - ago > s->cleared + CLEARED_ALIKE_MS)
+		server_cleared(r, s, now - ago);
 	pthread_mutex_unlock(&r->lock);
 }
 

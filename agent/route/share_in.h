@@ -133,10 +133,6 @@ static inline uint32_t share_part(const struct sharing *sh, uint64_t hash)
 	return (uint32_t)(hash % sh->to.parts);
 }
 
-/* Return room for the chain hashes of a prompt, which the thread keeps. Returns NULL if there is no
- * memory. */
-uint64_t *share_chain(const struct sharing *sh, struct route_scratch *s);
-
 struct share_space share_space_of(const struct route *r, const struct space_key *k);
 
 /* The request of <j> was entered in the ledger, and its pages were committed up to <end>. */

@@ -15,13 +15,6 @@ static void put(struct sharing *sh, uint32_t part, const struct share_entry *e)
 	sh->to.put(sh->to.arg, part, e);
 }
 
-uint64_t *share_chain(const struct sharing *sh, struct route_scratch *s)
-{
-	if (s->chain == NULL)
-		s->chain = mem_calloc(sh->max_pages / ANCHOR_EVERY + 1, sizeof(*s->chain));
-	return s->chain;
-}
-
 /* Find the deepest anchor in the first <known> pages. <chain>: their hashes. */
 static struct share_anchor anchor_of(
     const struct route *r, const uint64_t *chain, uint32_t known)

@@ -335,8 +335,7 @@ void sources_clear_trees(struct route *r)
 
 			if (s == NULL)
 				continue;
-			r->clearing[s->id / 64] |= (uint64_t)1 << s->id % 64;
-			s->cleared = r->ticked;
+			server_cleared(r, s, r->ticked);
 		}
 	}
 }

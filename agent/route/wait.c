@@ -12,6 +12,15 @@ static double waiting(const struct job *j, const struct server *s, const struct 
 	return c->backlog_s > done ? c->backlog_s - done : 0;
 }
 
+/* Return the delay by a cache full of open requests: 0 if its size is only guessed. */
+static double sure_kv_s(const struct server *s, const struct candidate *c)
+{
+	enum capacity_source by;
+
+	server_capacity(s, &by);
+	return by != CAPACITY_GUESS ? c->kv_s : 0;
+}
+
 void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
@@ -20,7 +29,7 @@ void job_wait(struct job *j, const struct server *s, const struct candidate *c)
 	j->expected_s = -1;
 	if (j->step < STEP_END)
 		return;
-	estimate_s = c->adapter_s + c->kv_s + c->load_s + (c->split
+	estimate_s = c->adapter_s + sure_kv_s(s, c) + c->load_s + (c->split
 	    ? prefill_estimate_s(j, c, waiting(j, s, c))
 	    : waiting(j, s, c) + c->slowness * policy_prefill_s(po, j->asks.tokens, c->cached));
 	j->nominal_s = estimate_s / slowness;
@@ -43,8 +52,9 @@ double wait_at(const struct server *s, msec now)
 /* Not for a request whose length is unknown, nor one that went elsewhere or that a sibling sent. */
 static bool teaches(const struct ledger_entry *e)
 {
-	return ((const struct open_request *)e)->expected_s > 0 && e->from == SERVER_NONE &&
-	    !e->work.uncertain;
+	const struct open_request *o = (const struct open_request *)e;
+
+	return o->expected_s > 0 && e->from == SERVER_NONE;
 }
 
 static void came(const struct ledger_entry *e, msec took, msec now)

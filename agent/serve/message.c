@@ -17,6 +17,7 @@ struct arg {
 static const struct arg request_args[] = {
 	{ NAME("uid"), A_SPAN, offsetof(struct route_request, uid) },
 	{ NAME("asked_ms"), A_INT64, offsetof(struct route_request, asked_ms) },
+	{ NAME("vars"), A_SPAN, offsetof(struct route_request, vars) },
 	{ NAME("pool"), A_SPAN, offsetof(struct route_request, pool) },
 	{ NAME("load"), A_SPAN, offsetof(struct route_request, load) },
 	{ NAME("path"), A_SPAN, offsetof(struct route_request, path) },
@@ -30,15 +31,16 @@ static const struct arg request_args[] = {
 	{ { NULL, 0 }, 0, 0 }
 };
 
-/* Fields of the log line (feed/logline.c); of the response <ct>, and its first bytes, <head>. */
+/* First those of message first, in its order. Then fields of the log line (feed/logline.c). Of the
+ * response <ct>, and its first bytes, <head>. */
 static const struct arg fact_args[] = {
 	{ NAME("uid"), A_SPAN, offsetof(struct fact, uid) },
-	{ NAME("be"), A_SPAN, offsetof(struct fact, pool) },
 	{ NAME("srv"), A_SPAN, offsetof(struct fact, server) },
-	{ NAME("want"), A_SPAN, offsetof(struct fact, wanted) },
+	{ NAME("st"), A_INT32, offsetof(struct fact, status) },
 	{ NAME("ct"), A_SPAN, offsetof(struct fact, type) },
 	{ NAME("head"), A_HEAD, offsetof(struct fact, response) },
-	{ NAME("st"), A_INT32, offsetof(struct fact, status) },
+	{ NAME("be"), A_SPAN, offsetof(struct fact, pool) },
+	{ NAME("want"), A_SPAN, offsetof(struct fact, wanted) },
 	{ NAME("ts"), A_END, 0 },
 	{ NAME("tw"), A_INT64, offsetof(struct fact, queue_ms) },
 	{ NAME("tc"), A_INT64, offsetof(struct fact, connect_ms) },

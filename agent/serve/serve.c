@@ -4,6 +4,7 @@
  * the connection's buffer until the answer is written. The ACK of a message with a fact sets only
  * <more>, because HAProxy still writes its log line from the variables of the decision. */
 #include "agent/base/count.h"
+#include "agent/route/vars.h"
 #include "agent/serve/message_in.h"
 
 const uint32_t serve_us_bounds[SERVE_SECONDS_BUCKETS] = {
@@ -41,57 +42,85 @@ static void count_time(struct serve_counters *c, usec us)
 	count_add(&c->us_count, 1);
 }
 
-static void set_name(struct spop_ack *a, const char *var, struct span name, bool later)
+/* An ACK that is being written. */
+struct answering {
+	struct spop_ack ack;
+	uint32_t vars;		/* set of variables that are wanted */
+	bool later;		/* the answer to an earlier slice may have set them */
+};
+
+static bool is_wanted(const struct answering *w, enum route_var v)
 {
-	if (name.n > 0)
-		spop_ack_set_str(a, SPOP_SCOPE_TXN, var, name.p, name.n);
-	else if (later)		/* the answer to an earlier slice may have set it */
-		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
+	return w->vars >> v & 1;
 }
 
-static void set_known(struct spop_ack *a, const char *var, bool known, int64_t v, bool later)
+static void unset(struct answering *w, enum route_var v)
+{
+	if (w->later)
+		spop_ack_unset(&w->ack, SPOP_SCOPE_TXN, route_var_names[v].p);
+}
+
+static void set_name(struct answering *w, enum route_var v, struct span name)
+{
+	if (!is_wanted(w, v))
+		return;
+	if (name.n > 0)
+		spop_ack_set_str(&w->ack, SPOP_SCOPE_TXN, route_var_names[v].p, name.p, name.n);
+	else
+		unset(w, v);
+}
+
+static void set_int(struct answering *w, enum route_var v, int64_t n)
+{
+	if (is_wanted(w, v))
+		spop_ack_set_int(&w->ack, SPOP_SCOPE_TXN, route_var_names[v].p, n);
+}
+
+static void set_known(struct answering *w, enum route_var v, bool known, int64_t n)
 {
 	if (known)
-		spop_ack_set_int(a, SPOP_SCOPE_TXN, var, v);
-	else if (later)
-		spop_ack_unset(a, SPOP_SCOPE_TXN, var);
+		set_int(w, v, n);
+	else if (is_wanted(w, v))
+		unset(w, v);
 }
 
-/* Put important variables first, because those that do not fit a small frame are left out. */
-static void put_decision(struct spop_ack *a, const struct route_answer *d, bool later, usec us)
+/* In the order of ROUTE_VARS. */
+static void put_decision(struct answering *w, const struct route_answer *d, usec us)
 {
 	bool chosen = d->server.n > 0;
 
-	const char *why = why_text(d->why);
-
-	set_name(a, "server", d->server, later);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "more", d->more);
-	spop_ack_set_str(a, SPOP_SCOPE_TXN, "why", why, strlen(why));
-	set_name(a, "alt", d->alt, later);
-	set_name(a, "prefill", d->prefill, later);
-	set_known(a, "wait", d->wait_ms >= 0, d->wait_ms, later);
-	set_known(a, "tokens", d->tokens > 0, (int64_t)d->tokens, later);
-	set_known(a, "hit_tokens", chosen, (int64_t)d->hit_tokens, later);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "hit", d->hit);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "pages", d->pages);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "prompt_pages", d->prompt_pages);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "cut", d->cut);
-	spop_ack_set_int(a, SPOP_SCOPE_TXN, "us", us);
-	set_known(a, "rank", d->rank >= 0, d->rank, later);
-	set_known(a, "priority", d->priority != 0, d->priority, later);
+	set_name(w, VAR_SERVER, d->server);
+	set_int(w, VAR_MORE, d->more);
+	set_name(w, VAR_WHY, span_str(why_text(d->why)));
+	set_name(w, VAR_ALT, d->alt);
+	set_name(w, VAR_PREFILL, d->prefill);
+	set_known(w, VAR_WAIT, d->wait_ms >= 0, d->wait_ms);
+	set_known(w, VAR_TOKENS, d->tokens > 0, (int64_t)d->tokens);
+	set_known(w, VAR_HIT_TOKENS, chosen, (int64_t)d->hit_tokens);
+	set_int(w, VAR_HIT, d->hit);
+	set_int(w, VAR_PAGES, d->pages);
+	set_int(w, VAR_PROMPT_PAGES, d->prompt_pages);
+	set_int(w, VAR_CUT, d->cut);
+	set_int(w, VAR_US, us);
+	set_known(w, VAR_RANK, d->rank >= 0, d->rank);
+	set_known(w, VAR_PRIORITY, d->priority != 0, d->priority);
 }
 
 static void put_model(struct spop_ack *a, const struct route_model *m)
 {
 	const char *from = model_from_text(m->from);
 
-	set_name(a, "model", span_of(m->name, m->n), true);
+	if (m->n > 0)
+		spop_ack_set_str(a, SPOP_SCOPE_TXN, "model", m->name, m->n);
+	else
+		spop_ack_unset(a, SPOP_SCOPE_TXN, "model");
 	spop_ack_set_str(a, SPOP_SCOPE_TXN, "model_from", from, strlen(from));
 }
 
 /* Results of all messages of one NOTIFY. */
 struct outcome {
 	bool decided, later, asked_model;
+	uint32_t vars;		/* of the decision, that are wanted */
 	struct route_answer answer;
 	struct route_model model;
 };
@@ -115,6 +144,17 @@ static void bound_by_wait(struct serve_env *env, enum serve_wait wait, struct ro
 	q->work = HURRIED_WORK;
 }
 
+static uint32_t vars_of(struct serve_list *last, struct span names)
+{
+	if (names.n > 0 && names.n == last->n && memcmp(names.p, last->text, names.n) == 0)
+		return last->vars;
+	if (names.n == 0 || names.n > sizeof(last->text))
+		return route_vars(names);
+	memcpy(last->text, names.p, names.n);
+	last->n = (uint8_t)names.n;
+	return last->vars = route_vars(names);
+}
+
 static void on_route(
     struct serve *s, struct spop_message *m, usec start, msec now, struct outcome *o)
 {
@@ -130,6 +170,7 @@ static void on_route(
 					      : 0;
 	o->decided = true;
 	o->later = q.seq > 0;
+	o->vars = vars_of(&env->list, q.vars);
 	if (wait == SERVE_LATE) {
 		route_decline(env->route, &q, &o->answer);
 		return;
@@ -204,12 +245,32 @@ static void on_message(struct serve *s, struct spop_message *m, usec start, stru
 	}
 }
 
+static void put_outcome(struct serve *s, const struct spop_event *ev, const struct outcome *o,
+    usec us, struct spop_wr *out)
+{
+	struct answering w = { .vars = o->vars, .later = o->later };
+	bool decided = o->decided && !o->answer.stands;
+
+	spop_ack_begin(&w.ack, &s->conn, out, ev->stream_id, ev->frame_id);
+	if (o->asked_model)
+		put_model(&w.ack, &o->model);
+	if (decided) {
+		put_decision(&w, &o->answer, us);
+		w.later = false;
+		if (!o->asked_model)
+			set_name(&w, VAR_MODEL, o->answer.model);
+	}
+	if (decided ? w.ack.n_actions == 0 && !w.ack.dropped : o->decided || !o->asked_model)
+		spop_ack_set_int(&w.ack, SPOP_SCOPE_TXN, "more", o->decided && o->answer.more);
+	if (spop_ack_end(&w.ack))
+		count_add(&s->env->count->acks, 1);
+}
+
 static void on_notify(struct serve *s, const struct spop_event *ev, usec start, struct spop_wr *out)
 {
 	struct serve_env *env = s->env;
 	struct spop_rd messages = ev->messages;
 	struct spop_message m;
-	struct spop_ack ack;
 	struct outcome o = { .decided = false };
 	unsigned n = 0;
 	usec us;
@@ -219,18 +280,7 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 	if (messages.left > 0)
 		count_add(&env->count->args_bad, 1);
 	us = env->clock(env->clock_arg) - start;
-	spop_ack_begin(&ack, &s->conn, out, ev->stream_id, ev->frame_id);
-	if (o.asked_model)
-		put_model(&ack, &o.model);
-	if (o.decided && !o.answer.stands) {
-		put_decision(&ack, &o.answer, o.later, us);
-		if (!o.asked_model)
-			set_name(&ack, "model", o.answer.model, false);
-	} else if (o.decided || !o.asked_model) {
-		spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "more", o.decided && o.answer.more);
-	}
-	if (spop_ack_end(&ack))
-		count_add(&env->count->acks, 1);
+	put_outcome(s, ev, &o, us, out);
 	if (o.decided) {
 		count_time(env->count, us);
 		route_took(env->route, &o.answer, us);

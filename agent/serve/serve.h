@@ -63,6 +63,15 @@ enum serve_wait {
 	SERVE_LATE	/* answer "overload" */
 };
 
+/* The last list of variables and its meaning: it comes with each request and rarely changes. */
+#define SERVE_LIST_KEPT	123u	/* bytes; a longer list is read each time */
+
+struct serve_list {
+	uint32_t vars;
+	uint8_t n;		/* 0: none yet */
+	char text[SERVE_LIST_KEPT];
+};
+
 /* What the connections of one thread have in common. */
 struct serve_env {
 	struct route *route;
@@ -77,6 +86,7 @@ struct serve_env {
 	 * its frame; <asked>: when HAProxy sent it, in ms of its own clock, -1 if unknown. */
 	enum serve_wait (*wait)(void *arg, usec now, msec asked);
 	void *wait_arg;
+	struct serve_list list;
 };
 
 struct serve {

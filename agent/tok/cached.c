@@ -109,8 +109,7 @@ static int append(struct ids *out, const token_id *ids, size_t n)
 	return 0;
 }
 
-/* Return the bytes before place->at that nothing after it can make part of an added token. */
-static size_t settled_before(const struct cached *c, struct span text, const struct cached_place *p)
+size_t tok_cached_settled(const struct cached *c, struct span text, const struct cached_place *p)
 {
 	return p->at > p->from ?
 		       p->at - tok_cut_tail(c->tok, span_of(text.p + p->from, p->at - p->from)) : 0;
@@ -120,7 +119,7 @@ static int segments(const struct cached *c, unsigned places, struct span text,
     struct cached_place *place, struct ids *out, size_t *used)
 {
 	struct work_left *w = tok_scratch_work(c->scratch);
-	size_t at = place->from, settled = settled_before(c, text, place), end;
+	size_t at = place->from, settled = tok_cached_settled(c, text, place), end;
 	struct tok_cut cut;
 	bool more;
 	int rc;

@@ -41,6 +41,9 @@ struct cached_place {
 int tok_cached_on(const struct cached *c, struct span text, unsigned flags,
     struct cached_place *place, struct ids *out, size_t *used);
 bool tok_cached_goes_on(const struct cached *c);
+/* Return the bytes before place->at that nothing after it can make part of an added token. */
+size_t tok_cached_settled(
+    const struct cached *c, struct span text, const struct cached_place *place);
 
 /* Look up one chunk or a short segment, or encode and store it. <part>: what it begins. Returns 0,
  * -1, or TOK_SPENT with ids of its start in <out>. */

@@ -9,6 +9,7 @@
 #include "agent/tok/normal.h"
 
 #include "agent/base/mem.h"
+#include "agent/tok/charsmap.h"
 #include "agent/tok/normal_forms_in.h"
 #include "agent/tok/split/split_regex.h"
 #include "agent/tok/unicode/unicode.h"
@@ -20,6 +21,8 @@ struct normal {
 		unsigned form;
 		struct span pattern, content;	/* owned */
 		struct regex *regex;
+		struct charsmap *map;
+		unsigned flags;
 		bool left, right;
 	} step[];
 };
@@ -38,6 +41,9 @@ static const char *const names[] = {
 	[NORMAL_BERT_CLEAN] = "BertNormalizer",
 	[NORMAL_BERT_IDEOGRAPHS] = "BertNormalizer",
 	[NORMAL_BERT_MARKS] = "BertNormalizer",
+	[NORMAL_NMT] = "Nmt",
+	[NORMAL_PRECOMPILED] = "Precompiled",
+	[NORMAL_SENTENCE] = "SentencePiece",
 };
 #define NAMES	(sizeof(names) / sizeof(names[0]))
 
@@ -63,13 +69,20 @@ static int make_step(struct step *s, const struct normal_step *t, struct err *e)
 	s->kind = t->kind;
 	s->left = t->strip_left;
 	s->right = t->strip_right;
+	s->flags = t->flags;
 	switch (t->kind) {
 	case NORMAL_NFC: case NORMAL_NFD: case NORMAL_NFKC: case NORMAL_NFKD:
 		s->form = form[t->kind];
 		return 0;
 	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_STRIP: case NORMAL_BYTE_LEVEL:
-	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS:
+	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS: case NORMAL_NMT:
 		return 0;
+	case NORMAL_SENTENCE:
+		if (t->pattern.n == 0)
+			return 0;
+		/* fall through */
+	case NORMAL_PRECOMPILED:
+		return (s->map = charsmap_new(t->pattern, e)) == NULL ? -1 : 0;
 	case NORMAL_PREPEND:
 		return copy(&s->content, t->content, e);
 	case NORMAL_REPLACE:
@@ -114,6 +127,7 @@ void normal_free(struct normal *m)
 		mem_free((char *)(uintptr_t)m->step[i].pattern.p);
 		mem_free((char *)(uintptr_t)m->step[i].content.p);
 		regex_free(m->step[i].regex);
+		charsmap_free(m->step[i].map);
 	}
 	mem_free(m);
 }
@@ -215,7 +229,7 @@ static void replace_regex(const struct step *s, struct work_left *work, struct r
 	regex_scratch_free(c);
 }
 
-static void run_step(const struct step *s, struct normal_buf *b, struct rewrite *w)
+static void run_step(const struct step *s, struct normal_buf *b, enum part part, struct rewrite *w)
 {
 	switch (s->kind) {
 	case NORMAL_LOWERCASE:
@@ -242,6 +256,15 @@ static void run_step(const struct step *s, struct normal_buf *b, struct rewrite 
 		break;
 	case NORMAL_BERT_MARKS:
 		bert_marks_out(w);
+		break;
+	case NORMAL_NMT:
+		map_nmt(w);
+		break;
+	case NORMAL_PRECOMPILED:
+		map_clusters(s->map, b->work, w);
+		break;
+	case NORMAL_SENTENCE:
+		map_sentence(s->map, s->flags, part != PART_INSIDE, b->work, w);
 		break;
 	default:
 		form_run(s->form, b, w);
@@ -290,7 +313,7 @@ void normal_run_part(const struct normal *m, struct normal_buf *b, struct span i
 		}
 		buf_start(&b->text[k], 0);
 		w = (struct rewrite){ .in = (const uint8_t *)out->p, .n = out->n, .out = &b->text[k] };
-		run_step(&m->step[i], b, &w);
+		run_step(&m->step[i], b, part, &w);
 		rewrite_end(&w, out);
 		k ^= w.changed;
 	}

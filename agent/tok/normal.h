@@ -25,10 +25,19 @@ struct normal_step {
 		NORMAL_BYTE_LEVEL,
 		/* parts of BertNormalizer: the loader adds NFD and Lowercase */
 		NORMAL_BERT_CLEAN, NORMAL_BERT_IDEOGRAPHS, NORMAL_BERT_MARKS,
-		NORMAL_LAST = NORMAL_BERT_MARKS
+		NORMAL_NMT,
+		NORMAL_PRECOMPILED,	/* <pattern>: the bytes of a charsmap.h */
+		/* all that SentencePiece does: <pattern>, or n == 0: characters stay; <flags> */
+		NORMAL_SENTENCE,
+		NORMAL_LAST = NORMAL_SENTENCE
 	} kind;
 	struct span pattern, content;
 	bool regex, strip_left, strip_right;
+	unsigned flags;
+#define NORMAL_PREFIX		1u	/* add_dummy_prefix: a space before the text */
+#define NORMAL_ONE_SPACE	2u	/* remove_extra_whitespaces: none at the ends, one between */
+#define NORMAL_MARKS		4u	/* escape_whitespaces: U+2581 for each space */
+#define NORMAL_FLAGS		7u
 };
 
 /* Returns NULL and fills <e> on failure. */

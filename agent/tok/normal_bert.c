@@ -12,21 +12,6 @@ static const struct uc_range ideographs[] = { { 0x3400, 0x4dbf }, { 0x4e00, 0x9f
 	{ 0xf900, 0xfaff }, { 0x20000, 0x2a6df }, { 0x2a700, 0x2b81f }, { 0x2b920, 0x2ceaf },
 	{ 0x2f800, 0x2fa1f } };
 
-static bool within(const struct uc_range *r, size_t n, uint32_t cp)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {		/* the first range that does not end before <cp> */
-		size_t middle = low + (high - low) / 2;
-
-		if (r[middle].last < cp)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < n && r[low].first <= cp;
-}
-
 void bert_clean(struct rewrite *w)
 {
 	size_t at, len;
@@ -36,7 +21,7 @@ void bert_clean(struct rewrite *w)
 		len = utf8_get(w->in + at, w->n - at, &cp);
 		if (cp >= ' ' && cp < 0x7f)
 			continue;
-		if (within(bert_controls, COUNT(bert_controls), cp))
+		if (uc_range_of(bert_controls, COUNT(bert_controls), cp) != NULL)
 			rewrite_put(w, at, at + len, NULL, 0);
 		else if (uc_class(cp) & UC_SPACE)
 			rewrite_put(w, at, at + len, " ", 1);
@@ -51,7 +36,7 @@ void bert_ideographs(struct rewrite *w)
 
 	for (at = 0; at < w->n; at += len) {
 		len = utf8_get(w->in + at, w->n - at, &cp);
-		if (cp < 0x3400 || !within(ideographs, COUNT(ideographs), cp))
+		if (cp < 0x3400 || uc_range_of(ideographs, COUNT(ideographs), cp) == NULL)
 			continue;
 		memcpy(u + 1, w->in + at, len);
 		u[len + 1] = ' ';
@@ -66,7 +51,7 @@ void bert_marks_out(struct rewrite *w)
 
 	for (at = 0; at < w->n; at += len) {
 		len = utf8_get(w->in + at, w->n - at, &cp);
-		if (cp >= 0x300 && within(bert_marks, COUNT(bert_marks), cp))
+		if (cp >= 0x300 && uc_range_of(bert_marks, COUNT(bert_marks), cp) != NULL)
 			rewrite_put(w, at, at + len, NULL, 0);
 	}
 }

@@ -1,5 +1,5 @@
-/* normal_forms_in.h - private to normal.c, normal_forms.c and normal_bert.c: steps, and the output
- * of one. */
+/* normal_forms_in.h - private to normal.c, normal_forms.c, normal_bert.c and normal_map.c: steps,
+ * and the output of one. */
 #ifndef KVROUTE_TOK_NORMAL_FORMS_IN_H
 #define KVROUTE_TOK_NORMAL_FORMS_IN_H
 
@@ -27,5 +27,13 @@ void form_run(unsigned form, struct normal_buf *b, struct rewrite *w);
 void bert_clean(struct rewrite *w);
 void bert_ideographs(struct rewrite *w);
 void bert_marks_out(struct rewrite *w);
+
+/* Replace by a table, charged to <work> (NULL: nothing is): as tokenizers, as SentencePiece (<m>
+ * NULL: characters stay; <prefix>: NORMAL_PREFIX may apply); and Nmt. */
+struct charsmap;
+void map_clusters(const struct charsmap *m, struct work_left *work, struct rewrite *w);
+void map_sentence(const struct charsmap *m, unsigned flags, bool prefix, struct work_left *work,
+    struct rewrite *w);
+void map_nmt(struct rewrite *w);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef KVROUTE_TOK_PARTS_H
 #define KVROUTE_TOK_PARTS_H
 
+#include "agent/base/buf.h"
 #include "agent/tok/added.h"
 #include "agent/tok/bpe/bpe_border.h"
 #include "agent/tok/lexicon/lexicon.h"
@@ -18,6 +19,7 @@ struct tok_parts {
 	const struct borders *borders;	/* cuts the whole segment; NULL: nothing does */
 	/* tokens to cut out of normalized text before it is split; NULL: none */
 	const struct added *normalized;
+	const uint8_t *dropped;		/* bytes to remove from pieces: drop.h; NULL: none */
 };
 
 struct tok_scratch_parts {
@@ -25,6 +27,7 @@ struct tok_scratch_parts {
 	struct split_scratch *split;
 	struct bpe_scratch *bpe;
 	struct lexicon_scratch *lexicon;
+	struct buf *kept;		/* for drop_bytes() */
 };
 
 /* Borrowed for the life of <t> and of <c>. */

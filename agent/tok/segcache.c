@@ -33,6 +33,8 @@
 #define SPARE_BYTES	65536u		/* bytes moved per put, at most */
 #define SPARE_ENTRIES	32u
 #define PART_MOST	16u		/* the largest entry is this part of a shard */
+#define PAGE_BYTES	4096u		/* the least of any system */
+#define TOUCHED_MOST	(1u << 20)	/* of a shard's table */
 
 struct entry {
 	struct hash128 hash;
@@ -78,7 +80,7 @@ static void pad_base(const struct pad_seed *s, uint32_t batch, uint32_t out[PAD_
 static segcache_pad_fn *best_pad(void)
 {
 #ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
 		return segcache_pad_avx2;
 #endif
 	return pad_base;
@@ -106,6 +108,15 @@ static unsigned shards_for(const struct segcache_opts *o)
 	return (unsigned)(want < SHARDS_MOST ? want : SHARDS_MOST);
 }
 
+/* Make the pages of the table <p> present. Its slots are used in no order, so most of the first
+ * thousands of segments would wait for the kernel twice: to look for one, and to store it. 64 MiB
+ * have tables of 4 MiB, which takes 3 ms; of a very large cache only a part is done. */
+static void touch_pages(uint8_t *p, size_t n)
+{
+	for (size_t at = 0; at < n && at < TOUCHED_MOST; at += PAGE_BYTES)
+		*(volatile uint8_t *)(p + at) = 0;
+}
+
 static bool shard_init(struct shard *s, uint8_t *mem, size_t bytes)
 {
 	size_t slots = power_below(bytes / SLOT_BYTES);
@@ -120,6 +131,7 @@ static bool shard_init(struct shard *s, uint8_t *mem, size_t bytes)
 	if (s->size / UNIT >= UINT32_MAX)
 		s->size = (size_t)(UINT32_MAX - 1) * UNIT;
 	s->end = s->size;
+	touch_pages(mem, slots * sizeof(struct slot));
 	return pthread_mutex_init(&s->lock, NULL) == 0;
 }
 

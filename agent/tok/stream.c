@@ -41,6 +41,9 @@ struct stream {
 	struct tok_steps *steps;		/* of the chunk of <steps_n> bytes at <start> */
 	struct segcache_key key;	/* of that chunk */
 	size_t steps_n, steps_from;
+	size_t base;				/* bytes of the text before <buf> */
+	size_t note;				/* stream_note() */
+	size_t noted, noted_n, noted_ids;
 };
 
 /* ---- the buffer ------------------------------------------------------------------------------ */
@@ -60,6 +63,7 @@ static void move_down(struct stream *s)
 		return;
 	memmove(s->buf.p, s->buf.p + by, s->buf.n - by);
 	s->buf.n -= by;
+	s->base += by;
 	s->start -= by;
 	s->settled -= by;
 	s->avail -= by;
@@ -111,7 +115,8 @@ enum stream_result stream_begin(struct stream *s, const struct cached *c, struct
 	drop_steps(s);
 	buf_wipe(&s->buf, KEEP_ROOM);
 	buf_start(&s->buf, s->o.max_bytes + CONTEXT);
-	s->start = s->settled = s->avail = 0;
+	s->start = s->settled = s->avail = s->base = 0;
+	s->note = s->noted = s->noted_n = s->noted_ids = 0;
 	s->c = *c;
 	s->seg = tok_segments(c->tok);
 	s->out = out;
@@ -120,6 +125,35 @@ enum stream_result stream_begin(struct stream *s, const struct cached *c, struct
 	s->failed = STREAM_DONE;
 	s->search = (struct chunk_search){ 0 };
 	return special(s) && s->seg.independent ? append(s, prefix.p, prefix.n) : STREAM_DONE;
+}
+
+enum stream_result stream_begin_on(
+    struct stream *s, const struct cached *c, struct span shown, struct ids *out)
+{
+	unsigned flags = s->o.flags;
+	enum stream_result r;
+
+	s->o.flags &= ~(unsigned)TOK_SPECIAL;
+	r = stream_begin(s, c, out);
+	s->o.flags = flags;
+	if (r != STREAM_DONE || shown.n > STREAM_SHOWN || (r = stream_feed(s, shown)) != STREAM_DONE)
+		return fail(s, STREAM_NO_MEMORY);
+	s->start = s->settled = s->avail = shown.n;
+	s->part = PART_SEGMENT;
+	return r;
+}
+
+void stream_note(struct stream *s, size_t settled)
+{
+	s->note = settled;
+}
+
+bool stream_noted(const struct stream *s, size_t *cut, size_t *cut_n, size_t *n_ids)
+{
+	*cut = s->noted;
+	*cut_n = s->noted_n;
+	*n_ids = s->noted_ids;
+	return s->noted > 0;
 }
 
 void stream_end(struct stream *s)
@@ -277,8 +311,15 @@ static enum stream_result take_cut(struct stream *s)
 	s->has_cut = false;
 	s->start = s->cut.at + s->cut.n;
 	s->part = PART_SEGMENT;
+	if (append(s, &id, 1) != STREAM_DONE)
+		return STREAM_NO_MEMORY;
+	if (s->base + s->start <= s->note) {
+		s->noted = s->base + s->start;
+		s->noted_n = s->cut.n;
+		s->noted_ids = s->out->n;
+	}
 	next_cut(s, s->start);
-	return append(s, &id, 1);
+	return STREAM_DONE;
 }
 
 /* Encode the next chunk or token. Sets *any if there was one. */

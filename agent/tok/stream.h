@@ -38,6 +38,17 @@ void stream_free(struct stream *s);			/* wipes it */
  * <out>, which the caller owns and passes until the end. */
 enum stream_result stream_begin(struct stream *s, const struct cached *c, struct ids *out);
 
+/* The same after an added token: the text that follows it is encoded on its own. <shown>: bytes of
+ * it, for what looks back; at most STREAM_SHOWN. */
+#define STREAM_SHOWN	64u
+enum stream_result stream_begin_on(
+    struct stream *s, const struct cached *c, struct span shown, struct ids *out);
+
+/* Note the last added token that ends in the first <settled> bytes that are fed. */
+void stream_note(struct stream *s, size_t settled);
+/* Set where it ends, its bytes, and the ids up to it. Returns false if there is none. */
+bool stream_noted(const struct stream *s, size_t *cut, size_t *cut_n, size_t *n_ids);
+
 /* Copy all of <part>, without encoding. Returns DONE, NO_MEMORY or TOO_LONG. */
 enum stream_result stream_feed(struct stream *s, struct span part);
 

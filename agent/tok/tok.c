@@ -56,10 +56,12 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Make the two sets. t->tokens lists the raw ones first. */
+/* Make the two sets. t->tokens lists the raw ones first. SentencePiece's own are searched as they
+ * are, since nothing in them is normalized: sentencepiece.c. */
 static int make_added(struct tok *t, const struct recipe *r)
 {
 	struct added_token *part = mem_calloc(r->n_tokens + 1, sizeof(*part));
+	bool verbatim = r->n_normal > 0 && r->normal[0].kind == NORMAL_SENTENCE;
 	uint32_t n = 0, m = 0;
 
 	t->tokens = mem_calloc(r->n_tokens + 1, sizeof(*t->tokens));
@@ -68,23 +70,23 @@ static int make_added(struct tok *t, const struct recipe *r)
 		mem_free(part);
 		return -1;
 	}
-	t->plain = r->n_tokens > 0;
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
 		t->tokens[i] = r->tokens[i].token;
 		t->added_ids[i] = t->tokens[i].id;
-		t->plain &= r->tokens[i].hidden;
+		t->plain |= r->tokens[i].hidden;
 		if (!r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[n++] = r->tokens[i].token;
 	}
 	t->n_tokens = r->n_tokens;
 	if (t->n_tokens > 0)
 		qsort(t->added_ids, t->n_tokens, sizeof(*t->added_ids), by_id);
+	t->plain &= n == 0;
 	t->raw = added_new(part, n);
 	for (uint32_t i = 0; i < r->n_tokens; i++) {
 		if (r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[m++] = r->tokens[i].token;
 	}
-	t->normalized = make_normalized(t->normal, part, m);
+	t->normalized = make_normalized(verbatim ? NULL : t->normal, part, m);
 	mem_free(part);
 	return t->raw != NULL && t->normalized != NULL ? 0 : -1;
 }
@@ -127,7 +129,8 @@ static void find_segments(struct tok *t, const struct recipe *r)
 	t->segments.streams = s.streams && plain;
 	t->segments.begin_differs = s.begin_differs;
 	for (uint32_t i = 0; i < r->n_normal; i++)
-		t->segments.begin_differs |= r->normal[i].kind == NORMAL_PREPEND;
+		t->segments.begin_differs |= r->normal[i].kind == NORMAL_PREPEND ||
+		    r->normal[i].kind == NORMAL_SENTENCE;
 	if (plain && t->borders == NULL && t->split != NULL)
 		t->segments.places = chunk_places(s, r->normal, r->n_normal);
 }
@@ -232,6 +235,8 @@ static int read_files(struct draft *d, const struct tok_source *src, struct json
 		return -1;
 	if (tok_kind_check(src, e) < 0)
 		return -1;
+	if (tok_spm_type(src->file) != 0)
+		return tok_spm_read(d, src->file, e);
 	if (!is_json(src->file))
 		return tok_tiktoken_read(d, src, *config, e);
 	if ((*doc = json_doc_new(src->file, src->name, tok_json_is_raw, e)) == NULL)
@@ -385,5 +390,6 @@ struct tok_parts tok_parts(const struct tok *t)
 		.bpe = t->bpe,
 		.lexicon = t->lexicon,
 		.borders = t->borders,
-		.normalized = added_none(t->normalized) ? NULL : t->normalized };
+		.normalized = added_none(t->normalized) ? NULL : t->normalized,
+		.dropped = t->drops ? t->dropped : NULL };
 }

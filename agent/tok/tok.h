@@ -3,10 +3,11 @@
  *   text -> added tokens cut out -> normal -> split -> bpe -> ids; BOS and EOS if the file has them
  *
  * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback; WordPiece; Unigram), from a
- * tiktoken rank file, or from Mistral's tekken.json. Loading rejects a file that needs anything
- * unknown, with its place and name; nothing is approximated. A file of another kind (SentencePiece,
- * ...) is rejected with one sentence that names what to use instead. A struct tok is immutable and
- * shared by threads (counted references); a scratch belongs to one thread.
+ * tiktoken rank file, from Mistral's tekken.json, or from a SentencePiece model of kind BPE.
+ * Loading rejects a file that needs anything unknown, with its place and name; nothing is
+ * approximated. A file of another kind (GGUF, ...) is rejected with one sentence that names what
+ * to use instead. A struct tok is immutable and shared by threads (counted references); a
+ * scratch belongs to one thread.
  *
  * Text is bytes. Bad UTF-8 counts as U+FFFD, one for each maximal bad part (Unicode 15, 3.9), as
  * everywhere in the agent. */

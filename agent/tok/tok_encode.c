@@ -7,6 +7,7 @@
  * characters, so the text may be repaired as a whole or by the segment. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
+#include "agent/tok/drop.h"
 #include "agent/tok/tok_in.h"
 
 #define MENDED_MAX	(SIZE_MAX / 4)
@@ -83,7 +84,8 @@ struct tok_scratch_parts tok_scratch_parts(struct tok_scratch *c)
 	return (struct tok_scratch_parts){ .normal = &c->normal,
 		.split = c->split,
 		.bpe = c->bpe,
-		.lexicon = c->lexicon };
+		.lexicon = c->lexicon,
+		.kept = &c->kept };
 }
 
 /* Repair <text> in the scratch if it is not valid. Returns -1 if there is no memory. */
@@ -101,46 +103,15 @@ static int mend(struct tok_scratch *c, struct span *text)
 	return 0;
 }
 
-static inline bool is_dropped(const struct tok *t, uint8_t b)
-{
-	return t->dropped[b / 8] >> b % 8 & 1;
-}
-
-static bool has_dropped(const struct tok *t, const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (is_dropped(t, p[i]))
-			return true;
-	return false;
-}
-
-/* Encode pieces without the bytes that the vocabulary lacks: the bytes around them become
- * neighbours. */
+/* Encode pieces, without the bytes that the vocabulary lacks. */
 static int merge(const struct tok *t, struct tok_scratch *c, const uint8_t *p, uint32_t *end,
     size_t n, struct ids *out)
 {
-	uint32_t m = 0, i = 0, last = 0;
-	size_t left = 0;
-	uint8_t *kept;
-
 	if (t->bpe == NULL)
 		return lexicon_encode(t->lexicon, c->lexicon, &c->work, p, end, n, out);
-	if (!t->drops || n == 0 || !has_dropped(t, p, end[n - 1]))
-		return bpe_encode(t->bpe, c->bpe, p, end, n, out);
-	buf_start(&c->kept, 0);
-	if (!buf_room(&c->kept, end[n - 1]))
+	if (t->drops && drop_bytes(t->dropped, &c->kept, &p, end, &n) < 0)
 		return -1;
-	kept = (uint8_t *)c->kept.p;
-	for (size_t k = 0; k < n; k++) {
-		for (; i < end[k]; i++) {
-			if (!is_dropped(t, p[i]))
-				kept[m++] = p[i];
-		}
-		if (m > last)
-			end[left++] = last = m;
-	}
-	buf_wrote(&c->kept, m);
-	return left == 0 ? 0 : bpe_encode(t->bpe, c->bpe, kept, end, left, out);
+	return n == 0 ? 0 : bpe_encode(t->bpe, c->bpe, p, end, n, out);
 }
 
 /* Cut a piece that is the whole text where no merge can cross, then encode. */

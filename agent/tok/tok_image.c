@@ -6,7 +6,7 @@
 #include "agent/base/mem.h"
 #include "agent/tok/tok_in.h"
 
-#define FORMAT	3u
+#define FORMAT	4u
 #define ALIGN	64u
 
 struct head {

@@ -22,7 +22,7 @@ struct tok {
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
 	uint32_t n_tokens;
 	token_id *added_ids;		/* of the same, sorted */
-	bool plain;			/* all of them are hidden: recipe.h */
+	bool plain;			/* some are hidden, none is searched in raw text */
 	struct ids prefix, suffix;
 	struct tok_segments segments;
 	uint8_t dropped[32];		/* one bit for each byte that is dropped: draft.c */

@@ -10,6 +10,7 @@
  * segment in steps has its own. That is rare and short. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
+#include "agent/tok/drop.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/tok_steps.h"
 
@@ -139,6 +140,20 @@ static int cut(struct tok_steps *s)
 	return 1;
 }
 
+/* Remove the bytes that the vocabulary lacks from the pieces. */
+static int drop(struct tok_steps *s)
+{
+	size_t n = s->pieces.n;
+
+	if (s->with.dropped == NULL || n == 0)
+		return 1;
+	work_spend(s->work, s->pieces.end[n - 1] / STEP_LOOKS);
+	if (drop_bytes(s->with.dropped, s->in.kept, &s->pieces.text, s->pieces.end, &n) < 0)
+		return -1;
+	s->pieces.n = (uint32_t)n;
+	return 1;
+}
+
 static int split(struct tok_steps *s, struct ids *out)
 {
 	const uint8_t *p = (const uint8_t *)s->normal.p + s->from;
@@ -160,7 +175,7 @@ static int split(struct tok_steps *s, struct ids *out)
 	}
 	s->next = 0;
 	s->at = STEP_PIECES;
-	return 1;
+	return drop(s);
 }
 
 static uint32_t begin_of(const struct tok_steps *s, uint32_t piece)

@@ -5,6 +5,7 @@
  *   bench_index [-t] FILE SERVERS  a workload (PBW1: index/pbw1.h); -t: without the threads
  *   bench_index -c FILE SERVERS    check every server's pages of every match against an exact model
  *   bench_index -i FILE SERVERS    one replay in named functions, for an instruction counter
+ *   bench_index -e FILE SERVERS    only forget: evictions and drops
  *   -n OPERATIONS: only the first so many; -r REPLAYS: 3; -p TOKENS: other pages than the file's
  *
  * `make bench-index` makes the workloads (gen_index.c) and runs all of it; bench-index-instructions
@@ -22,7 +23,8 @@
  *                               share_of_read is read_ns by the time of the operation
  *   hash_pages_ns               time to hash all pages of a prompt one by one, as the scanner does
  *   index_bytes per_page        bytes in use, less those of an empty index, by unique page
- *   index_evict, index_drop     time to forget half, and one server; longest_us: longest call
+ *   index_evict, index_drop     time to forget half, and one server; longest_us: longest call;
+ *                               most_records, most_pages: the most that one call evicted
  *   index_threads               see threads.c for rate and CPU time */
 #include <malloc.h>
 #include <unistd.h>
@@ -122,6 +124,8 @@ static int workload(struct bench *b, const char *path, char what, bool threads, 
 			rc = -1;
 		} else if (what == 'c') {
 			rc = replay_check(b);
+		} else if (what == 'e') {
+			forget_run(b);
 		} else {
 			rc = replay_run(b);
 			forget_run(b);
@@ -135,7 +139,7 @@ static int workload(struct bench *b, const char *path, char what, bool threads, 
 static int usage(void)
 {
 	fprintf(stderr,
-	    "usage: bench_index [-t|-c|-i] [-n OPERATIONS] [-r REPLAYS] [-p TOKENS] [FILE SERVERS]\n");
+	    "usage: bench_index [-t|-c|-i|-e] [-n OPERATIONS] [-r REPLAYS] [-p TOKENS] [FILE SERVERS]\n");
 	return 2;
 }
 
@@ -148,10 +152,10 @@ int main(int argc, char **argv)
 	char what = 0;
 	int c;
 
-	while ((c = getopt(argc, argv, "tcin:r:p:")) != -1)
+	while ((c = getopt(argc, argv, "tcien:r:p:")) != -1)
 		switch (c) {
 		case 't': threads = false; break;
-		case 'c': case 'i': what = (char)c; break;
+		case 'c': case 'i': case 'e': what = (char)c; break;
 		case 'n': first = strtoull(optarg, NULL, 10); break;
 		case 'r': b.reps = (uint32_t)strtoul(optarg, NULL, 10); break;
 		case 'p': page = (uint32_t)strtoul(optarg, NULL, 10); break;

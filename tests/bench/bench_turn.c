@@ -1,8 +1,9 @@
 /* bench_turn.c - time of a warm turn of a conversation, from the bytes of a NOTIFY to the bytes of
  * its ACK, in memory: text mode and token mode, bodies of 64 KB and 600 KB, 2 KB of them new.
  *
- *   first   the first look at a conversation; <bounded> if its work had no room for all of it
- *   turn    it has grown by 2 KB: a message of the assistant, one of the user
+ *   first   the first look at a conversation
+ *   turn    it has grown by 2 KB: a message of the assistant, one of the user; <bounded> counts
+ *           requests of these and the next whose work had no room for all
  *   again   the same body again
  *   xxh3    to hash the bytes of the body at once, the limit of what remembers them
  *   wipe    to wipe the frame after the answer, as a connection does; part of all but <xxh3>
@@ -10,7 +11,10 @@
  * Sessions take turns, so that the bodies of the others have passed between two of one. Messages
  * are lines of the tree's own texts in random order, an escape at the end of each. The tokenizer is
  * Llama 3's if it exists (../shared/data), otherwise the small one of the tests; likewise the
- * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. */
+ * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. SLICE: bytes of a body
+ * in a message, which then comes in slices. MODEL=first: bodies begin with the model, so that each
+ * slice has its ids. PAUSE_US: the thread sleeps so long before each body, as one that waits for a
+ * socket; then neither code nor data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -116,6 +120,8 @@ static void read_lines(const char *path)
 		fclose(f);
 }
 
+static bool model_first;
+
 /* A conversation that grows. */
 struct talk {
 	char *p;
@@ -145,11 +151,12 @@ static void talk_turn(struct talk *t)
 	talk_add(t, "user");
 }
 
-static void talk_start(struct talk *t, size_t n, uint64_t seed)
+static void talk_start(struct talk *t, size_t n, uint64_t seed, const char *model)
 {
 	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE));
 	rng_init(&t->rng, seed);
-	t->n = (size_t)sprintf(t->p, "{\"messages\":[");
+	t->n = model_first ? (size_t)sprintf(t->p, "{\"model\":\"%s\",\"messages\":[", model) :
+			     (size_t)sprintf(t->p, "{\"messages\":[");
 	talk_add(t, "system");
 	talk_add(t, "user");
 	while (t->n < n)
@@ -197,7 +204,7 @@ static void start(struct bench *b, size_t n, bool tokens)
 	b->in = (struct spop_wr){ .p = must(malloc(room)), .cap = room };
 	b->out = (struct spop_wr){ .p = must(malloc(SERVE_OUT_MIN)), .cap = SERVE_OUT_MIN };
 	for (unsigned i = 0; i < TALKS; i++)
-		talk_start(&b->talk[i], n - TURNS * MESSAGE, 1000 + i);
+		talk_start(&b->talk[i], n - TURNS * MESSAGE, 1000 + i, b->model);
 	put_hello(&b->in, (uint32_t)room - 4);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 }
@@ -213,22 +220,47 @@ static void stop(struct bench *b)
 	free(b->out.p);
 }
 
+static size_t slice;		/* bytes of a body in a message; 0: all */
+static useconds_t pause_us;
+
+/* Send slice <seq>, from byte <at>. Returns its time. */
+static double one_slice(
+    struct bench *b, const char *uid, unsigned seq, const char *p, size_t at, size_t all)
+{
+	size_t n = all - at < slice ? all - at : slice;
+	double t;
+
+	b->in.n = b->out.n = 0;
+	put_slice(&b->in, uid, "/v1/chat/completions", seq, p + at, n, all);
+	t = now_us();
+	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	mem_wipe(b->in.p, b->in.n);
+	return now_us() - t;
+}
+
 /* Return the time of one request. Sets <*n> to the bytes of its body. */
 static double one(struct bench *b, struct talk *talk, size_t *n)
 {
 	char uid[32], *end = talk->p + talk->n;
-	double t;
+	double t = 0;
 
-	*n = talk->n + (size_t)sprintf(
-	    end, "],\"model\":\"%s\",\"stream\":true,\"max_tokens\":64}", b->model);
+	*n = talk->n + (size_t)sprintf(end, "],%s%s%s\"stream\":true,\"max_tokens\":64}",
+			   model_first ? "" : "\"model\":\"", model_first ? "" : b->model,
+			   model_first ? "" : "\",");
 	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
 	b->in.n = b->out.n = 0;
 	apart += 1000000;
-	put_route(&b->in, uid, "/v1/chat/completions", talk->p, *n);
-	t = now_us();
-	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
-	mem_wipe(b->in.p, b->in.n);
-	t = now_us() - t;
+	if (pause_us > 0)
+		usleep(pause_us);
+	for (size_t at = 0; slice > 0 && at < *n; at += slice)
+		t += one_slice(b, uid, (unsigned)(at / slice), talk->p, at, *n);
+	if (slice == 0) {
+		put_route(&b->in, uid, "/v1/chat/completions", talk->p, *n);
+		t = now_us();
+		serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+		mem_wipe(b->in.p, b->in.n);
+		t = now_us() - t;
+	}
 	if (b->count.acks != b->count.notifies || b->out.n == 0) {
 		fprintf(stderr, "bench_turn: no ACK\n");
 		exit(1);
@@ -237,6 +269,18 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 	put_done(&b->in, uid);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 	return t;
+}
+
+/* Has a name of its own for callgrind --toggle-collect. */
+static double __attribute__((noinline)) one_turn(struct bench *b, struct talk *talk, size_t *n)
+{
+	return one(b, talk, n);
+}
+
+/* Likewise; set <us> to the time of the first look at conversation <i>. */
+static void __attribute__((noinline)) one_first(struct bench *b, unsigned i, double *us, size_t *n)
+{
+	*us = one(b, &b->talk[i], n);
 }
 
 /* Repeat a body that is too long to be encoded at once until nothing of it is new. */
@@ -295,17 +339,20 @@ static void run(size_t n, bool tokens)
 	static struct bench b;
 	struct route_stats s;
 	size_t bytes = 0, k = 0;
+	uint64_t bounded;
 	double hash, wipe, least, p50;
 
 	start(&b, n, tokens);
 	for (unsigned i = 0; i < TALKS; i++) {
-		first[i] = one(&b, &b.talk[i], &bytes);
+		one_first(&b, i, &first[i], &bytes);
 		learn(&b, &b.talk[i]);
 	}
+	route_stats(b.env.route, &s);
+	bounded = s.tokenize_bounded;
 	for (unsigned r = 0; r < TURNS; r++) {
 		for (unsigned i = 0; i < TALKS; i++) {
 			talk_turn(&b.talk[i]);
-			turn[k] = one(&b, &b.talk[i], &bytes);
+			turn[k] = one_turn(&b, &b.talk[i], &bytes);
 			again[k++] = one(&b, &b.talk[i], &bytes);
 		}
 	}
@@ -313,10 +360,10 @@ static void run(size_t n, bool tokens)
 	limits(&b, &hash, &wipe);
 	p50 = at(turn, k, 50);
 	least = turn[0];
-	printf("bench turn mode=%s body_bytes=%zu first_us=%.1f turn_us=%.1f turn_min_us=%.1f "
-	       "again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
-	    tokens ? "tokens" : "text", bytes, at(first, TALKS, 50), p50, least,
-	    at(again, k, 50), hash, wipe, (unsigned long long)s.tokenize_bounded, k);
+	printf("bench turn mode=%s slice_bytes=%zu body_bytes=%zu first_us=%.1f turn_us=%.1f "
+	       "turn_min_us=%.1f again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
+	    tokens ? "tokens" : "text", slice, bytes, at(first, TALKS, 50), p50, least,
+	    at(again, k, 50), hash, wipe, (unsigned long long)(s.tokenize_bounded - bounded), k);
 	fflush(stdout);
 	stop(&b);
 }
@@ -328,9 +375,13 @@ int main(int argc, char **argv)
 		"doc/kvroute.yaml.5", "doc/kvroutectl.8", "doc/figures.md", "doc/rules.md",
 	};
 	static const size_t sizes[] = { 64000, 600000 };
-	const char *only = "";
+	const char *only = "", *env = getenv("SLICE"), *where = getenv("MODEL");
+	const char *pause = getenv("PAUSE_US");
 	struct rng rng;
 
+	slice = env != NULL ? strtoul(env, NULL, 10) : 0;
+	pause_us = pause != NULL ? (useconds_t)strtoul(pause, NULL, 10) : 0;
+	model_first = where != NULL && strcmp(where, "first") == 0;
 	rng_init(&rng, 1);
 	for (size_t i = 0; i < sizeof(key.secret); i++)
 		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);

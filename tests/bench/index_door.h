@@ -26,7 +26,7 @@ struct door_at {
 };
 
 struct door_stats {
-	uint64_t bytes, empty_bytes, pages, nodes, records, evicted_records, refused;
+	uint64_t bytes, empty_bytes, pages, nodes, records, evicted_records, evicted_pages, refused;
 };
 
 static const struct space_key door_space = { .h = { 3, 4 } };
@@ -148,7 +148,8 @@ static inline void door_stats(struct door *d, struct door_stats *s)
 	index_stats(d->ix, &st);
 	*s = (struct door_stats){ .bytes = st.bytes, .empty_bytes = d->empty_bytes, .pages = st.pages,
 				  .nodes = st.nodes, .records = st.records,
-				  .evicted_records = st.evicted_records, .refused = st.refused };
+				  .evicted_records = st.evicted_records,
+				  .evicted_pages = st.evicted_pages, .refused = st.refused };
 }
 
 static inline uint64_t door_server_pages(struct door *d, server_id server)

@@ -130,7 +130,7 @@ def full_version(version):
 def peers():
     """Other routers, where they are installed."""
     for name, variable, program, more in (("smg", "SMG", "smg", ["launch"]),
-                                          ("sglang-router", "SGLANG", "sglang-router", [])):
+                                          ("sglang-router", "SGLANG", "sglang-router", ["launch"])):
         path = os.environ.get(variable) or shutil.which(program)
         if path:
             yield name, [path] + more

@@ -13,7 +13,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "tests/it"))
 
-from fleet import BUILD, Fleet, edited, wait_for  # noqa: E402
+from fleet import BUILD, Fleet, edited, free_ports, wait_for  # noqa: E402
 
 
 def without(pattern):
@@ -58,6 +58,9 @@ def no_nbsrv(text):
 
 
 
+def no_vars(text):
+    return without("set-var proc.kvroute_vars")(text)
+
 
 def no_hot_size(text):
     return without("tune.memory.hot-size")(text)
@@ -95,6 +98,7 @@ def rows_of(version):
         *([best("best-hot-size", no_hot_size)] if new else []),
         best("best-feed", no_feed),
         best("best-load", no_load),
+        best("best-vars", no_vars),
         best("best-sessions", no_sessions),
         best("best-uuid", no_uuid),
         best("best-token-counts", no_counts),
@@ -177,7 +181,9 @@ class Router(Fleet):
 
     def start_haproxy(self):
         urls = ["http://127.0.0.1:%d" % p for p in self.engine_ports]
+        metrics, = free_ports(1)    # two routers would want the same one
         self.spawn("router", self.argv + ["--host", "127.0.0.1", "--port", str(self.port),
+                                          "--prometheus-port", str(metrics),
                                           "--worker-urls", *urls],
                    preexec_fn=lambda: os.sched_setaffinity(0, {self.cpu}))
         body = {"model": "stub", "messages": [{"role": "user", "content": "hello"}]}

@@ -1,7 +1,20 @@
 #!/usr/bin/env python3
 """turn_socket.py - frame to ACK of a warm turn over a real SPOP connection, in text and in token
 mode: starts the agent with one thread and runs tests/tools/spop_turn against it. The tokenizer is
-Llama 3's if it exists (../shared/data), otherwise the small one of the tests."""
+Llama 3's if it exists (../shared/data), otherwise the small one of the tests. Medians in us:
+
+    bench turn_socket mode=text body_bytes=.. in_process=.. after_pause=.. transport=.. turn=..
+                      decision=.. xxh3=.. n=..
+
+  in_process  the same in memory (bench_turn): what the code takes in warm caches
+  after_pause the same if the thread sleeps before each turn, as one that waits for a socket
+  transport   a frame of that size that the agent has no use for: what no change of the decision
+              can get below
+  turn        the whole
+  decision    the agent's own part of it, as it tells in the ACK
+
+The next line has the least of each.
+"""
 import gzip
 import json
 import os
@@ -35,6 +48,28 @@ def model_files(folder):
         json.dump({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}, f)
 
 
+def build_file(name):
+    return os.path.join(BUILD, "tests", name)
+
+
+def fields_of(argv, **env):
+    """{name: value} of the line of figures that a bench prints."""
+    out = subprocess.run(argv, check=True, timeout=600, stdout=subprocess.PIPE, text=True,
+                         cwd=TOP, env={**os.environ, **env}).stdout
+    return dict(f.split("=", 1) for f in out.splitlines()[-1].split() if "=" in f)
+
+
+def row(port, model, size):
+    whole = fields_of([build_file("tools/spop_turn"), str(port), model, size])
+    alone = fields_of([build_file("bench/bench_turn"), model, size])
+    paused = fields_of([build_file("bench/bench_turn"), model, size], PAUSE_US="2000")
+    for name, end in (("turn_socket", "_us"), ("turn_socket_least", "_min_us")):
+        print("bench %s mode=%s body_bytes=%s in_process=%s after_pause=%s %s n=%s" % (
+            name, model, whole["body_bytes"], alone["turn" + end], paused["turn" + end],
+            " ".join("%s=%s" % (k, whole[k + end])
+                     for k in ("transport", "turn", "decision", "xxh3")), whole["n"]), flush=True)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
         spop, metrics = free_ports(2)
@@ -56,8 +91,7 @@ def main():
             wait_for("the agent", 60, ready)
             for size in SIZES:
                 for model in ("text", "tokens"):
-                    subprocess.run([os.path.join(BUILD, "tests/tools/spop_turn"), str(spop), model,
-                                    size], check=True, timeout=600)
+                    row(spop, model, size)
         finally:
             agent.terminate()
             agent.wait()

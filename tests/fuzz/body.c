@@ -324,7 +324,36 @@ static void feed_turn(
 	free(copy);
 }
 
-/* Feed beginnings of the body, then one with another byte, and the body twice. */
+/* The same in slices, a few of which are looked at. */
+static void feed_turn_in_slices(struct body *b, struct turns *t, enum prompt_api api,
+    const char *p, size_t n, uint32_t seed)
+{
+	size_t from = 0, end = 0, k = 1 + seed % 200;
+	uint64_t at;
+
+	body_reset(b, api);
+	body_slices_start(b, t, 1);
+	do {
+		char *held;
+		size_t was = from;
+
+		end = k < n - end ? end + k : n;
+		held = exact(p + from, end - from);
+		body_slice(b, span_of(held, end - from), from);
+		if (end == n || !body_slice_known(b) || (seed >> end % 19 & 3) == 0) {
+			at = body_slice_ready(b, span_of(held, end - from), from);
+			must(at >= from && at <= end);
+			body_slice_read(b, held + (at - from), end - (size_t)at);
+		}
+		from = (size_t)body_slice_needs(b, span_of(held, end - from), from);
+		must(from >= was && from <= end);
+		free(held);
+	} while (end < n);
+	body_slices_remember(b, true);
+}
+
+/* Feed beginnings of the body, then one with another byte, and the body twice, whole and in slices.
+ */
 static void feed_turns(
     struct body *b, const struct prompt *whole, const char *p, size_t n, uint32_t seed)
 {
@@ -340,6 +369,8 @@ static void feed_turns(
 		other[seed % n] ^= (char)(1 << seed / 7 % 8);
 	feed_turn(b, t, whole->api, other, n);
 	for (i = 0; i < 2; i++) {
+		feed_turn_in_slices(b, t, whole->api, p, n, seed >> i);
+		check_same(body_prompt(b), whole);
 		feed_turn(b, t, whole->api, p, n);
 		check_same(body_prompt(b), whole);
 	}

@@ -76,6 +76,7 @@ static void vocab_in(struct vocab *v, struct input *in)
 {
 	uint32_t flags = in_u8(in), known = in_u8(in), n = in_u8(in) % (MOST_MERGES + 1);
 	struct pool pool = { .n = 0 };
+	struct rng rng;
 
 	vocab_init(v);
 	v->spec.characters = flags & 1;
@@ -91,6 +92,11 @@ static void vocab_in(struct vocab *v, struct input *in)
 		merge_in(v, &pool, in);
 	if (v->spec.n_tokens == 0)
 		vocab_token(v, 1, "a", 1);
+	if (flags & 128) {
+		v->spec.equal_ranks = false;
+		rng_init(&rng, flags);
+		vocab_ranks(v, &rng);
+	}
 }
 
 static size_t text_in(struct input *in, uint8_t *text)

@@ -339,6 +339,27 @@ def metrics():
                    % (i, i * 37 % 50) for i in range(40)))
 
 
+def sentencepiece():
+    sys.path.insert(0, "tests/tools")
+    import oracle_families as families
+    text = "the \ufb01ne o\u0301 on\u2122\r\n\u0600ab e\u0301\u0301 \u00a9\u200d".encode()
+    for rules in (None, {"a": "b", "ab": "", "o\u0301": "x", "\u3000": " "}):
+        table = families.charsmap(rules)
+        put("sentencepiece", b"\0" + len(table).to_bytes(2, "big") + table + text)
+    pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("a", -1, 1), ("b", -1, 1), ("ab", -1, 1),
+              ("\u2581", -3, 1), ("\u2581\u2581", -9, 1), ("\u2581ab", -9, 1)]
+    raw = [(f"<0x{b:02X}>", 0, 6) for b in range(256)]
+    for more in ([], [("<user>", 0, 4), ("\t\t", 0, 4)]):
+        put("sentencepiece", b"\1" + families.model(pieces + more + raw, one_space=not more))
+    put("sentencepiece", b"\1" + families.model(pieces + raw, families.charsmap({"b": "a"})))
+    for more in ([], raw):
+        put("sentencepiece", b"\1" + families.model(pieces + more, kind=1, fallback=bool(more)))
+    for name in ("small", "users", "unigram", "bytes"):
+        put("sentencepiece", b"\1" + open(f"tests/data/tok/{name}.model", "rb").read())
+    for flags in range(16):
+        put("lexicon", bytes([flags | 0x80, 9]) + bytes(range(3, 90)) * 2)
+
+
 def tokenizers():
     for path in sorted(glob.glob("tests/data/tok/*.tokenizer.json")):
         put("tokenizer", b"\0" + open(path, "rb").read() + b"\0the <|end|> \xe6\x97\xa5 word\xff")
@@ -554,6 +575,13 @@ def bpe():
     put("bpe",
         bytes([0, 0, 0, 0, 9] + [0, 0, 1, 9, 9, 1, 10, 10, 1, 11, 11, 1, 12, 12, 1, 13, 13, 1, 0, 9,
                                  1, 9, 10, 1, 10, 11, 1] + [0] * 300))
+    # a character of three bytes and two of them; then also longer tokens: tables without a jump
+    wide = [4, 5, 1, 12, 6, 1, 13, 13, 1]
+    longer = [14, 13, 1, 13, 0, 1, 13, 4, 1]
+    text = [3, 3, 3, 0, 3, 3, 0xf5, 0xe4, 3, 0xf5, 0xe4, 0xf5, 0xb8, 3, 3, 3, 3, 3, 2, 3]
+    for seed in 0, 7:
+        put("bpe", bytes([0, seed, 0, 0, 3] + wide + text), True)
+        put("bpe", bytes([0, seed, 8, 0, 6] + wide + longer + text), True)
 
 
 # ---- KV cache events
@@ -726,4 +754,5 @@ stats()
 metrics()
 server_info()
 tokenizers()
+sentencepiece()
 serve()

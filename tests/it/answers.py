@@ -204,7 +204,7 @@ def budgets_of_tokens(binary):
         t = edited(t, TOP + "/haproxy-conf/recipes/budgets.map", maps + ".map")
         t = edited(t, TOP + "/haproxy-conf/recipes/prices.map", maps + ".prices")
         t = edited(t, TOP + "/haproxy-conf/recipes/keys.map", maps + ".keys")
-        t = edited(t, "wait-for-body time 10s", "wait-for-body time 1h")
+        t = edited(t, "request wait-for-body time 10m", "request wait-for-body time 1h")
         t = edited(t, "timeout http-request 10s", "timeout http-request 1h")
         # a minute that does not end
         t = edited(t, "gpc_rate(1,60s)", "gpc_rate(1,20d)")

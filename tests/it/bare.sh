@@ -6,7 +6,7 @@
 # build/release.
 set -eu
 cd "$(dirname "$0")/../.."
-passed=0 failed=0
+. tests/lib/results.sh
 depends='HAVE_(ZMQ|HIREDIS)|/(zmq|hiredis)[./]'
 
 # Copy the objects whose sources, headers included, depend on none of <depends>.
@@ -33,11 +33,9 @@ check() {	# status wanted, words wanted, configuration
 	local out status=0
 	out=$(build/bare/kvroute -t -f /dev/stdin <<< "$3" 2>&1) || status=$?
 	if [ "$status" = "$1" ] && grep -q "$2" <<< "$out"; then
-		passed=$((passed + 1))
-		echo "ok    $3"
+		result 0 "$3"
 	else
-		failed=$((failed + 1))
-		echo "FAIL  $3: status $status: $out"
+		result 1 "$3: status $status: $out"
 	fi
 }
 
@@ -47,12 +45,7 @@ check 1 'without hiredis.*libhiredis-dev' 'share: {servers: [127.0.0.1:6379]}'
 check 0 'is valid' 'share: {fleet: east}'
 check 1 'without libzmq.*libzmq3-dev' \
 	'engines: [{name: a, pool: p, events: {endpoint: "tcp://127.0.0.1:5557"}}]'
-if ldd build/bare/kvroute | grep -E 'zmq|hiredis'; then
-	failed=$((failed + 1))
-	echo "FAIL  it is linked with them"
-else
-	passed=$((passed + 1))
-	echo "ok    it is not linked with them"
-fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+linked=0
+ldd build/bare/kvroute | grep -E 'zmq|hiredis' && linked=1
+result $linked "it is not linked with them"
+finish

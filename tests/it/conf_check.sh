@@ -7,24 +7,13 @@
 # same in all files, the paths of requests stand only in api-paths.lst, and the lines that README.md
 # adds make a valid configuration. A broken file must be rejected, so that "passed" means something.
 # NAMEs limit it to files whose path contains one of them. Prints one line for each file and
-# version; last line: "N passed, N failed".
+# version; last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
-
-passed=0 failed=0
+. tests/lib/results.sh
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp -r haproxy-conf/. "$tmp"
-
-result() {	# 0 or 1, what
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok    $2"
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $2"
-	fi
-}
 
 # Run "haproxy -c" of binary <$1> on file <$2>, with its output in $tmp/out. Returns 1 if it fails
 # or warns.
@@ -51,17 +40,17 @@ for v in 2.6:bookworm 3.0:trixie 3.2:forky,sid; do
 		[ -x "$bin" ] && break
 		timeout 120 tests/tools/fetch-haproxy.sh "$suite" "${bin%/*}" > /dev/null 2>&1 && break
 	done
-	[ -x "$bin" ] || echo "skipped: HAProxy ${v%%:*} is not available here"
+	[ -x "$bin" ] || skipped "HAProxy ${v%%:*} is not available here"
 done
 # No Debian has these yet. A binary that is put there is used.
 ls build/haproxy/3.[4-9]/haproxy > /dev/null 2>&1 ||
-	echo "skipped: HAProxy 3.4 and later, for large buffers: no build/haproxy/3.4/haproxy"
+	skipped "HAProxy 3.4 and later, for large buffers: no build/haproxy/3.4/haproxy"
 for bin in build/haproxy/*/haproxy; do
 	[ -x "$bin" ] && have+=("$bin")
 done
 if [ ${#have[@]} = 0 ]; then
-	echo "0 passed, 1 failed"
-	exit 1
+	result 1 "a HAProxy is available"
+	finish
 fi
 
 # Print a configuration made from the lines that README.md adds: with the lines around them, and
@@ -92,10 +81,15 @@ find "$tmp" -name '*.cfg' -o -name '*.spoe' | xargs sed -i "s,/etc/haproxy/kvrou
 # includes README.cfg and compose.cfg
 files=$(cd "$tmp" && find . -name '*.cfg' | sed 's,^\./,,' | sort)
 
+authorities=/etc/ssl/certs/ca-certificates.crt
 for bin in "${have[@]}"; do
 	version=$("$bin" -v | sed -n '1s/^HAProxy version \([^ ]*\).*/\1/p')
 	for f in $files; do
 		wanted "$f" "$@" || continue
+		if grep -q '@system-ca' "$tmp/$f" && [ ! -s "$authorities" ]; then
+			skipped "$f HAProxy $version: ca-certificates is not installed"
+			continue
+		fi
 		check "$bin" "$tmp/$f"
 		ok=$?
 		result $ok "$f HAProxy $version"
@@ -190,6 +184,4 @@ done
 echo "$log" | sed "s/^'//; s/'\$//; s/%\[[^]]*\]/x/g; s/:%[A-Za-z]*/:-1/g; s/%[A-Za-z]*/x/g" |
 	python3 -m json.tool > /dev/null
 result $? "the log line is JSON"
-
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

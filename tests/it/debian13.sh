@@ -1,45 +1,37 @@
 #!/bin/bash
 # debian13.sh [STEP...] - kvroute on Debian 13, in a root of its own, with its compiler and
-# libraries. Steps, default all: unit (builds without a warning, unit tests), tls (share.tls, which
-# hiredis 1.x brings, to a Redis with TLS), deb (packages, judged by its lintian), package (their
-# life under systemd: package.sh). Needs root and Debian's archive; skipped by name without. Takes
-# many minutes: make test-long. Last line: "N passed, N failed[, N skipped]".
+# libraries. Steps, default all:
+#
+#   unit     builds without a warning, unit tests
+#   tls      share.tls, which hiredis 1.x brings, to a Redis with TLS, with ASan and UBSan
+#   deb      packages of this version, judged by its lintian, and of the version before
+#   package  their life under systemd: package.sh
+#
+# Needs root and Debian's archive; skipped by name without. Takes many minutes: make test-long.
+# Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 suite=trixie
 tarball=build/root/$suite-build.tar
-passed=0 failed=0 skipped=0 work=
+work=
+. tests/lib/results.sh
 
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
+at_end() { [ -z "$work" ] || rm -rf "$work"; }
+cannot() { skip "Debian 13: $1"; }
 
-finish() {
-	[ -z "$work" ] || rm -rf "$work"
-	echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
-	exit $((failed > 0))
-}
-
-skip() {
-	skipped=$((skipped + 1))
-	echo "skipped: Debian 13: $1"
-	finish
-}
-
-[ "$(id -u)" = 0 ] || skip "not root"
-command -v mmdebstrap > /dev/null || skip "no mmdebstrap: make deb-deps"
+[ "$(id -u)" = 0 ] || cannot "not root"
+command -v mmdebstrap > /dev/null || cannot "no mmdebstrap: make deb-deps"
 if [ ! -s "$tarball" ]; then
 	mkdir -p build/root
 	packages=gcc,make,libc6-dev,libev-dev,libpcre2-dev,libseccomp-dev,libxxhash-dev,libyaml-dev
 	packages+=,libzmq3-dev,libhiredis-dev,libssl-dev,libcmocka-dev,dpkg-dev,debhelper,fakeroot
 	packages+=,build-essential,lintian,pkg-config,python3,openssl,redis-server,haproxy,procps
 	mmdebstrap --variant=minbase --include="$packages" "$suite" "$tarball.new.tar" \
-		> build/root/$suite.log 2>&1 || skip "no packages of $suite: build/root/$suite.log"
+		> build/root/$suite.log 2>&1 || cannot "no packages of $suite: build/root/$suite.log"
 	mv "$tarball.new.tar" "$tarball"
 fi
 work=$(mktemp -d /var/tmp/kvroute-$suite-XXXXXX)
-tar -C "$work" -xf "$tarball" || skip "no root from $tarball"
+tar -C "$work" -xf "$tarball" || cannot "no root from $tarball"
 src=$work/src/kvroute
 mkdir -p "$src/build/bin" "$src/build/haproxy/2.6"
 echo '127.0.0.1 localhost' > "$work/etc/hosts"
@@ -71,7 +63,7 @@ wanted() { [[ " $steps " == *" $1 "* ]]; }
 steps=${*:-unit tls deb package}
 build='make -j$(nproc) -s QUIET=1 WERROR=-Werror CFLAGS="-O1 -g1"'
 
-if wanted unit || wanted tls; then
+if wanted unit; then
 	try "it builds without a warning: $(inside 'gcc -dumpfullversion')" build \
 		"$build all tools" || finish
 	inside './kvroute -V' | sed 's/^/      /'
@@ -85,9 +77,14 @@ if wanted unit; then
 	[ "${f:-1}" = 0 ] || tail -n 40 build/debian13-unit.log
 fi
 if wanted tls; then
-	inside './kvroute -V' | grep -qE '^hiredis [1-9].*' && inside './kvroute -V' | grep -q '^OpenSSL'
+	san='B=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=all"'
+	try "it builds with ASan and UBSan" asan \
+		"$build $san build/asan/kvroute build/asan/kvroutectl tools" || finish
+	out=$(inside 'build/asan/kvroute -V')
+	grep -qE '^hiredis [1-9].*' <<< "$out" && grep -q '^OpenSSL' <<< "$out"
 	result $? "it has a hiredis with TLS"
-	try "share.tls works with Redis over TLS" tls "python3 tests/it/share.py -k tls"
+	try "share.tls works with Redis over TLS" tls \
+		"ASAN_OPTIONS=detect_leaks=1 B=build/asan python3 tests/it/share.py -k tls"
 	! grep -E '^skipped: .*(TLS|tls)' build/debian13-tls.log
 	result $? "no story of TLS is skipped: $(grep -c '^ok' build/debian13-tls.log) stories"
 fi
@@ -96,13 +93,23 @@ if wanted deb; then
 	mkdir -p build/root/$suite
 	rm -f build/root/$suite/*.deb
 	cp "$src"/build/deb/*.deb build/root/$suite/ 2> /dev/null
+	# the version before this one, for the upgrade
+	rm -rf build/root/$suite/previous
+	if previous=$(tests/it/package.sh previous) && [ -n "$previous" ]; then
+		mkdir "$work/src/previous" build/root/$suite/previous
+		git archive "$previous" | tar -x -C "$work/src/previous"
+		try "the previous version builds: commit ${previous:0:12}" previous \
+			"cd ../previous && packaging/deb.sh -1"
+		cp "$work"/src/previous/build/deb/kvroute_*.deb build/root/$suite/previous/
+	else
+		skipped "Debian 13: no history, so the upgrade is from this version with a lower number"
+	fi
 fi
 if wanted package; then
 	NEW=$(ls $PWD/build/root/$suite/kvroute_*.deb) || finish
-	# the previous version is this one with a lower number, because it would have to be built here
-	log=$(SUITE=$suite NEW=$NEW PREVIOUS= tests/it/package.sh)
+	OLD=$(ls $PWD/build/root/$suite/previous/kvroute_*.deb 2> /dev/null)
+	log=$(SUITE=$suite NEW=$NEW OLD=$OLD PREVIOUS= tests/it/package.sh)
 	sed '$d' <<< "$log"
-	read -r p _ f _ s _ <<< "$(tail -n 1 <<< "$log" | tr -d ,)"
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+	add_results "$(tail -n 1 <<< "$log")"
 fi
 finish

@@ -286,7 +286,8 @@ CASES = {
         "3.2"),
     "no use-server": ("not_followed", drop("use-server"), None, "3.2"),
     "not sent": ("not_asked", drop("send-spoe-group kvroute route"), None, "3.2"),
-    "no nbsrv": ("no_nbsrv", swap(" { nbsrv(spoe_agent) gt 0 }", ""), None, "3.2"),
+    "no nbsrv": ("no_nbsrv", sub(r"(send-spoe-group .*) { nbsrv\(spoe_agent\) gt 0 }", r"\1"), None,
+                 "3.2"),
     "continue-on-error": (
         "continue_on_error",
         None,
@@ -444,7 +445,7 @@ def large_buffers():
              "use-large-buffer after wait-for-body"),
             ("too small", swap("large 131072", "large 32768")(sliced), "3.4",
              "tune.bufsize.large 131072"),
-            ("one message", swap("wait-for-body time 10s", "wait-for-body time 10s "
+            ("one message", swap("request wait-for-body time 10m", "request wait-for-body time 10m "
                                  "use-large-buffer")(small(whole)), "3.4",
              "only slices show")):
         with open(TMP + "/large.cfg", "w") as to:
@@ -477,6 +478,48 @@ def variables():
         status, out = doctor(TMP + "/variables.cfg")
         result(rule in out and status == 1 if rule else status == 0,
                "variables: %s: %s" % (lines.split()[-1], rule or "clean"), out)
+
+
+def listed():
+    """The list of variables has what lines read."""
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    with open(TMP + "/kvroute.spoe") as f:
+        spoe = f.read()
+    line = "set-var proc.kvroute_vars str(server+alt+why)"
+    header = ("    http-response set-header x-wait %[var(txn.kvroute.wait)]\n"
+              "    default-server check")
+    reads = swap("    default-server check", header)
+    own = swap("option var-prefix kvroute", "option var-prefix own")
+    wait = line.replace("why", "why+wait")
+    for name, edit, edit_spoe, said in (
+            ("a header", reads, None, r"x.cfg:\d+: \[fault .* \(wait\): write in .*/x.cfg, "
+             r"line \d+: " + re.escape(wait) + "$"),
+            ("a log line", swap(line, line.replace("+why", "")), None,
+             r"\(why\): .*str\(server\+alt\+why\)$"),
+            ("in the SPOE file", reads, swap("var(proc.kvroute_vars)", "str(server+alt+why)"),
+             r"write in .*/x.spoe, line \d+: vars=str\(server\+alt\+why\+wait\)$"),
+            ("another prefix", lambda t: reads(t).replace("txn.kvroute.", "txn.own."), own,
+             r"\(wait\): "),
+            ("another prefix is read", reads, own, None),
+            ("it is listed", lambda t: swap(line, wait)(reads(t)), None, None),
+            ("it is set", swap("    default-server check", "    http-response set-var("
+                               "txn.kvroute.wait) int(1)\n    default-server check"), None, None),
+            ("no list", lambda t: drop("set-var proc.kvroute_vars")(reads(t)), None, None),
+            ("no argument", reads, swap("vars=var(proc.kvroute_vars) ", ""), None),
+            ("known at run time only", lambda t: swap("str(server+alt+why)", "env(LIST)")(reads(t)),
+             None, None),
+            ("a longer name", swap("    default-server check", "    http-response set-header x "
+                                   "%[var(txn.kvroute.waiting)]\n    default-server check"), None,
+             None)):
+        with open(TMP + "/x.cfg", "w") as to:
+            to.write(edit(text).replace("/kvroute.spoe", "/x.spoe"))
+        with open(TMP + "/x.spoe", "w") as to:
+            to.write(edit_spoe(spoe) if edit_spoe else spoe)
+        status, out = doctor(TMP + "/x.cfg")
+        found = re.search("(?m)" + said, out) if said else "vars_left_out" not in out
+        result(bool(found) and ("vars_left_out" in out) == bool(said), "list of variables: " + name,
+               out)
 
 
 def binary():
@@ -605,6 +648,7 @@ def main():
             given()
             bounded()
             variables()
+            listed()
             large_buffers()
             leads()
             binary()

@@ -191,6 +191,8 @@ def case_branches():
     front = text[text.index("frontend api"):text.index("\nbackend nothing")]
     assert front.index(".endif") < front.index("set-var(txn.api)") < front.index("use_backend %[")
     assert "gpu1=%[srv_is_up(gpu1)]" in text and "wait-for-body time 20m at-least 1" in text
+    assert ("http-request wait-for-body time 10m if { var(txn.api) -m found } "
+            "{ nbsrv(spoe_agent) gt 0 }") in text
     assert text.index("use-server gpu2 if") < text.index("use-server %[var(txn.kvroute.server)]")
     assert "tune.bufsize 262144" + MARK in text
     assert "kvroute" not in text[text.index("listen monitor"):text.index("ring kvroute-feed")]
@@ -264,6 +266,12 @@ REFUSED = {
                  ["--pool", "chat"], r"cfg:\d+: the variable txn.pool is in use"),
     "name": (lambda t: t + "backend spoe_agent\n", ["--pool", "chat"],
              r"cfg:\d+: the name spoe_agent is taken"),
+    "variable of the agent": (
+        lambda t: edited(t, "    # only customers\n",
+                         "    http-request set-var(txn.kvroute.why) str(x)\n"),
+        ["--pool", "chat"], r"cfg:\d+: the variable txn.kvroute is in use"),
+    "list": (lambda t: edited(t, "global\n", "global\n    set-var proc.kvroute_vars str(x)\n", 1),
+             ["--pool", "chat"], r"cfg:\d+: the variable proc.kvroute_vars is in use"),
     "mark": (lambda t: edited(t, "    # only customers", "    # only customers" + MARK),
              ["--pool", "chat"], r"cfg:\d+: a line ends with"),
     "unreadable": (lambda t: edited(t, "option httplog", "option 'httplog"), ["--pool", "chat"],
@@ -453,6 +461,32 @@ def case_update():
         s.patch(s.diff("--remove")[1])
         text = re.sub(r"(?m)^    server more-.*\n", "", s.texts()["two-pools.cfg"].decode())
         cases.equal(text, renamed(plain))
+
+
+def case_update_lists_what_is_read():
+    """A line of the operator reads one more variable of the agent."""
+    with Site(["two-pools.cfg"]) as s:
+        s.patch(s.diff("--write", "--pool", "chat")[1])
+        path = os.path.join(s.folder, "two-pools.cfg")
+        with open(path) as f:
+            text = f.read()
+        assert "    set-var proc.kvroute_vars str(server+alt+why)" + MARK in text, text
+        with open(path, "w") as f:
+            f.write(edited(text, "    balance leastconn\n", "    balance leastconn\n"
+                           "    http-response set-header x-wait %[var(txn.kvroute.wait)]\n", 1))
+        status, out, err = s.diff()
+        assert status == 1 and re.search(r"\[fault vars_left_out\] .*\(wait\): take the diff of "
+                                         r"--update, or write in two-pools.cfg, line \d+: set-var "
+                                         r"proc.kvroute_vars str\(server\+alt\+why\+wait\)" + MARK,
+                                         out), out
+        status, diff, err = s.diff("--update")
+        cases.equal(status, 0, err)
+        cases.equal([w for w in diff.split("\n") if w[:1] == "+" and w[:3] != "+++"],
+                    ["+    set-var proc.kvroute_vars str(server+alt+why+wait)" + MARK])
+        s.patch(diff)
+        cases.equal(s.diff()[:2], (0, "no fault found\n"))
+        status, diff, err = s.diff("--remove")
+        cases.equal(status, 0, err)
 
 
 def case_update_refused():

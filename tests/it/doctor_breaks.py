@@ -63,6 +63,8 @@ BREAKS = {
     "no pool": ("pool_unset", drop(r"set-var\(txn.pool\)"), None),
     "another pool": ("pool_differs", swap("str(chat)", "str(caht)"), None),
     "variables not registered": ("unregistered", None, drop("register-var-names")),
+    "the list lacks what is read": ("vars_left_out", swap("str(server+alt+why)", "str(server)"),
+                                     None),
     "another engine": ("spoe_engine", None, swap("[kvroute]", "[kv-route]")),
     "the engine's line is missing": ("spoe_engine", None, drop(r"\[kvroute\]")),
     "filter in the frontend": ("filter_frontend", filter_in_front, None),

@@ -63,6 +63,33 @@ def case_arrives():
         is_lost(f, "agent", "holds each server of spoe_agent for down")
 
 
+class Listed(Fleet):
+    """The list of variables has <listed>, whatever the configuration reads."""
+
+    listed = ""
+
+    def name_vars(self, text):
+        return re.sub(r"(set-var proc\.kvroute_vars) .*", r"\1 str(%s)" % self.listed, text)
+
+
+class WithoutWhy(Listed):
+    listed = "server+alt"
+
+
+class WithoutServer(Listed):
+    listed = "why"
+
+
+def case_list_leaves_out():
+    with WithoutWhy(engines=2, show=False, threads=1, agent_conf=CONF) as f:
+        status, text = live(f, "--wait", "900")
+        assert re.search("(?m)^note  filter: the list of variables .* leaves out why", text), text
+        assert re.search("(?m)^ok    server: HAProxy took s", text), text
+        assert re.search("(?m)^ok    feed: ", text) and "lost" not in text, text
+    with WithoutServer(engines=2, show=False, threads=1, agent_conf=CONF) as f:
+        is_lost(f, "server", "the list of variables .* leaves out server")
+
+
 class Closed(Fleet):
     """The agent shows its decisions to nobody."""
 
@@ -266,7 +293,7 @@ def case_tls():
         return re.sub(r"bind (\S+)", r"bind \1 ssl crt %s" % pem, text, count=1)
 
     if shutil.which("openssl") is None:
-        print("skipped: there is no openssl")
+        print("skipped: clients over TLS, there is no openssl")
         return
     with tempfile.TemporaryDirectory(prefix="kvroute-") as folder:
         pem = certificate(folder)

@@ -277,7 +277,12 @@ class Fleet:
                             % (n.replace("_", "-"), n)
                             for n in SHOWN)
             text = text.replace("    default-server check", shown + "    default-server check")
-        return self.edit(text) if self.edit else text
+        return self.name_vars(self.edit(text) if self.edit else text)
+
+    def name_vars(self, text):
+        """Let the agent set the variables that <text> reads, after edits of it."""
+        used = sorted(set(re.findall(r"txn\.kvroute\.(\w+)", text)))
+        return re.sub(r"(set-var proc\.kvroute_vars) .*", r"\1 str(%s)" % "+".join(used), text)
 
     def put_servers(self, text):
         for i in range(4):
@@ -416,6 +421,12 @@ class Fleet:
             n += len(fields) > 17 and fields[0] == backend and fields[17].startswith((
                 "UP", "no check"))
         return n
+
+    def settled(self):
+        """Wait until the agent knows the end of every request. Until its log line has come, a
+        request counts as waiting at its server, and the next may go to an idle one."""
+        wait_for("log lines", HANG_SECONDS,
+                 lambda: self.metrics()["kvroute_ledger_open_requests"] == 0)
 
     def metrics(self):
         """{'name{labels}': value} of the agent."""

@@ -4,21 +4,11 @@
 # HAProxy, and the SBOM. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
-passed=0 failed=0 skipped=0
+. tests/lib/results.sh
 B=${B:-build/release}
 root=$(mktemp -d)
 pids=
 trap 'kill $pids 2> /dev/null; wait 2> /dev/null; rm -rf "$root"' EXIT
-
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
-
-skip() {
-	skipped=$((skipped + 1))
-	echo "skipped: $1"
-}
 
 has() { command -v "$1" > /dev/null; }
 
@@ -45,6 +35,13 @@ for file in sbin/kvroute bin/kvroutectl share/man/man8/kvroute.8 share/man/man5/
 	[ -s "$usr/$file" ]
 	result $? "installs /usr/$file"
 done
+dead=$(cd "$usr/share/doc/kvroute" && find . -name '*.md' | while read -r page; do
+	grep -o '](\([^):]*\))' "$page" | sed 's/^](//; s/)$//; s/#.*//' | while read -r link; do
+		[ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+	done
+done)
+[ -z "$dead" ] && grep -q '](examples/haproxy-conf/README.md)' "$usr/share/doc/kvroute/README.md"
+result $? "links of installed pages lead to installed files${dead:+: $dead}"
 stray=$(find "$root" -mindepth 1 -maxdepth 1 ! -name usr ! -name etc)
 [ -z "$stray" ]
 result $? "installs only below /usr and /etc${stray:+: $stray}"
@@ -94,7 +91,7 @@ if has readelf && has objdump; then
 		result $? "objects have control-flow protection${bad:+; without (make clean?): $bad}"
 	fi
 else
-	skip "ELF properties: binutils are not installed"
+	skipped "ELF properties: binutils are not installed"
 fi
 
 # ---- kvroute -V ----
@@ -135,7 +132,7 @@ if has systemd-analyze; then
 	try "systemd accepts the unit" systemd-analyze verify --root="$root" --man=no \
 		--recursive-errors=no kvroute.service
 else
-	skip "exposure of the unit: systemd-analyze is not installed"
+	skipped "exposure of the unit: systemd-analyze is not installed"
 fi
 if has systemd-sysusers && has systemd-tmpfiles; then
 	touch "$root/etc/passwd" "$root/etc/group"
@@ -149,10 +146,10 @@ if has systemd-sysusers && has systemd-tmpfiles; then
 		[ "$(stat -c '%a %u %g' "$root/run/kvroute")" = "$want" ]
 		result $? "tmpfiles makes /run/kvroute for user kvroute and group haproxy"
 	else
-		skip "owner of /run/kvroute: not root"
+		skipped "owner of /run/kvroute: not root"
 	fi
 else
-	skip "sysusers, tmpfiles: not installed"
+	skipped "sysusers, tmpfiles: not installed"
 fi
 
 # ---- completions ----
@@ -178,7 +175,7 @@ if has zsh; then
 	out=$(python3 tests/it/zsh_complete.py "$usr/share/zsh/site-functions" "$ctl")
 	result $? "zsh completes verbs and options: $out"
 else
-	skip "completion by zsh: zsh is not installed"
+	skipped "completion by zsh: zsh is not installed"
 fi
 
 # ---- the SPOP library ----
@@ -195,7 +192,7 @@ if has pkg-config; then
 	# some versions put the sysroot only before -I
 	flags=$(sed "s, -L/usr/, -L$usr/,; s,^-I/usr/,-I$usr/," <<< "$flags")
 else
-	skip "pkg-config: not installed"
+	skipped "pkg-config: not installed"
 fi
 example=$usr/share/doc/kvroute-spoe/examples
 try "the example agent compiles" ${CC:-gcc} -Wall -Wextra -Werror -O1 -o "$root/spoa" \
@@ -219,5 +216,4 @@ left=$(find "$usr" -type d -name 'kvroute*')
 [ -z "$left" ]
 result $? "make uninstall leaves no folder of its own${left:+: $left}"
 
-echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
-[ "$failed" -eq 0 ]
+finish

@@ -4,20 +4,10 @@
 # snippets for ingress controllers. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
-passed=0 failed=0 skipped=0
+. tests/lib/results.sh
 B=${B:-build/release}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
-
-skip() {
-	skipped=$((skipped + 1))
-	echo "skipped: $1"
-}
 
 # Print the value of the key <$2> of a ConfigMap in manifest <$1>.
 value() {
@@ -80,7 +70,7 @@ elif command -v kubeconform > /dev/null; then
 	kubeconform -strict kubernetes/*.yaml
 	result $? "the manifests fit the schema"
 else
-	skip "schema of Kubernetes: neither kubernetes-validate (make kubernetes-deps) nor kubeconform"
+	skipped "schema of Kubernetes: neither kubernetes-validate (make kubernetes-deps) nor kubeconform"
 fi
 
 # A configuration as a controller writes it: its own lines, the snippets, its servers.
@@ -107,5 +97,4 @@ controller SRV_1 SRV_2 > "$tmp/haproxytech.cfg"
 accepted "the snippets as haproxytech/kubernetes-ingress uses them" "$tmp/haproxytech.cfg"
 controller srv001 srv002 > "$tmp/haproxy-ingress.cfg"
 accepted "the snippets as haproxy-ingress uses them" "$tmp/haproxy-ingress.cfg"
-echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
-[ "$failed" -eq 0 ]
+finish

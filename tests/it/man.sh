@@ -2,12 +2,7 @@
 # man.sh - check the manual pages with mandoc and against the source, and the links of the READMEs.
 set -u
 cd "$(dirname "$0")/../.."
-passed=0 failed=0
-
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
+. tests/lib/results.sh
 
 if command -v mandoc > /dev/null; then
 	for page in doc/*.[58]; do
@@ -16,7 +11,7 @@ if command -v mandoc > /dev/null; then
 		result $? "$page${out:+: $out}"
 	done
 else
-	echo "skipped: mandoc is not installed, so the manual pages are not checked"
+	skipped "mandoc is not installed, so the manual pages are not checked"
 fi
 python3 doc/metrics.py --check
 result $? "doc/kvroute.8 lists the metrics of the source"
@@ -46,5 +41,4 @@ for file in README.md CONTRIBUTING.md CHANGES.md SECURITY.md doc/*.md haproxy-co
 		result $? "$file names $name"
 	done
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

@@ -67,7 +67,8 @@ def arguments():
     facts = items(section("kvroute.8", "Ss", "first"), "Ic") + items(
         section("kvroute.8", "Ss", "done"), "Ic")
     same(facts, table(source, "fact_args"), "arguments of first and done")
-    fields = re.findall(r'^\t\{ KEY\("(\w+)"\), F_', text_of("agent/feed/logline.c"), re.M)
+    fields = re.findall(r'^\t\{ KEY\("(\w+)"\), F_(?!UNUSED)', text_of("agent/feed/logline.c"),
+                        re.M)
     done = section("kvroute.8", "Ss", "done")
     words = set(items(done, "Ic")) | set(re.findall(r"^\.Ic (\w+)", done, re.M))
     equal(set(fields) - words - {"token"}, set(), "fields of log lines")
@@ -83,10 +84,9 @@ def messages():
 
 
 def variables():
-    source = set(re.findall(r'(?:set_name|set_known)\(\w+, "(\w+)"|SPOP_SCOPE_TXN, "(\w+)"',
-                            text_of("agent/serve/serve.c")))
-    same(items(section("kvroute.8", "Sh", "ANSWERS"), "Ic"), {a or b for a, b in source},
-         "variables")
+    source = set(re.findall(r'\bX\(\w+, "(\w+)"\)', text_of("agent/route/vars.h")))
+    source |= set(re.findall(r'SPOP_SCOPE_TXN, "(\w+)"', text_of("agent/serve/serve.c")))
+    same(items(section("kvroute.8", "Sh", "ANSWERS"), "Ic"), source, "variables")
 
 
 def problems():

@@ -3,11 +3,8 @@
 # that is not available is skipped by name.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/lib/results.sh
 export HAPROXY=$PWD/build/haproxy/$1/haproxy
-if [ ! -x "$HAPROXY" ]; then
-	echo "skipped: HAProxy $1 is not available, for ${*:2}"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
+[ -x "$HAPROXY" ] || skip "HAProxy $1 is not available, for ${*:2}"
 "$HAPROXY" -v | head -n 1
 exec "${@:2}"

@@ -8,34 +8,25 @@
 # The previous version is built of the last commit whose debian/changelog does not have this
 # version (PREVIOUS=commit: of that one). Without a history it is this one with a lower number.
 #
+# "package.sh previous" prints that commit.
+#
 # SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this
 # suite; by default both are built here. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
-passed=0 failed=0 skipped=0
+. tests/lib/results.sh
 . /etc/os-release
 suite=${SUITE:-$VERSION_CODENAME}
 tarball=build/root/$suite.tar
 top=$PWD work=
 
-result() {
-	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-	if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; fi
-}
-
-finish() {
+at_end() {
 	[ -z "${hold-}" ] || exec {hold}>&-
 	wait
 	[ -z "$work" ] || rm -rf "$work"
-	echo "$passed passed, $failed failed$( ((skipped == 0)) || echo ", $skipped skipped")"
-	exit $((failed > 0))
 }
 
-skip() {
-	skipped=$((skipped + 1))
-	echo "skipped: the Debian package on $suite: $1"
-	finish
-}
+cannot() { skip "the Debian package on $suite: $1"; }
 
 # Run a command in the root.
 inside() {
@@ -79,9 +70,20 @@ ask() {	# a word: prints status of a request through HAProxy, and why the agent 
 	echo "$status ${after#* }"
 }
 
-[ "$(id -u)" = 0 ] || skip "not root"
+# The last commit with an older version; empty without a history.
+previous() {
+	local version added
+	version=$(dpkg-parsechangelog -SVersion)
+	added=$(git log --format=%H -S"kvroute ($version)" -- debian/changelog 2> /dev/null | tail -n 1)
+	[ -z "$added" ] || git rev-parse --verify -q "$added^"
+}
+
+if [ "${1-}" = previous ]; then previous; exit; fi
+PREVIOUS=${PREVIOUS-$(previous)}
+
+[ "$(id -u)" = 0 ] || cannot "not root"
 for tool in mmdebstrap dpkg-buildpackage dh lintian nsenter unshare; do
-	command -v $tool > /dev/null || skip "no $tool: make deb-deps"
+	command -v $tool > /dev/null || cannot "no $tool: make deb-deps"
 done
 work=$(mktemp -d /var/tmp/kvroute-root-XXXXXX)
 
@@ -95,9 +97,6 @@ if [ -z "${NEW-}" ]; then
 	NEW=$(ls $PWD/build/deb/kvroute_*.deb)
 fi
 
-version=$(dpkg-parsechangelog -SVersion)
-added=$(git log --format=%H -S"kvroute ($version)" -- debian/changelog 2> /dev/null | tail -n 1)
-PREVIOUS=${PREVIOUS-${added:+$added^}}
 if [ -z "${OLD-}" ] && [ -n "$PREVIOUS" ] && git cat-file -e "$PREVIOUS:debian/rules" 2> /dev/null
 then
 	mkdir "$work/previous"
@@ -126,13 +125,13 @@ if [ ! -s "$tarball" ]; then
 	# the name's end tells mmdebstrap the format
 	needs+=,systemd,systemd-sysv,dbus,haproxy,curl,procps,patch
 	mmdebstrap --variant=minbase --include="$needs" "$suite" "$tarball.new.tar" \
-		> build/root/log 2>&1 || skip "no fresh root: build/root/log"
+		> build/root/log 2>&1 || cannot "no fresh root: build/root/log"
 	mv "$tarball.new.tar" "$tarball"
 fi
 coproc boot { exec bash tests/it/boot.sh "$tarball" "$work/root"; }
 hold=${boot[1]}
-read -r -t 120 init <&"${boot[0]}" || skip "systemd does not start in namespaces here"
-until_inside systemctl is-active multi-user.target || skip "systemd does not come up"
+read -r -t 120 init <&"${boot[0]}" || cannot "systemd does not start in namespaces here"
+until_inside systemctl is-active multi-user.target || cannot "systemd does not come up"
 inside ip link set lo up 2> /dev/null || inside systemctl is-active haproxy > /dev/null || :
 cp "$OLD" "$work/root/var/tmp/old.deb"
 cp "$NEW" "$work/root/var/tmp/new.deb"
@@ -177,22 +176,11 @@ for i in 1 2 3 4; do
 done
 # Debian's own file, chroot and all, with the lines of somebody who balances engines
 cfg=/etc/haproxy/haproxy.cfg
-cat >> "$work/root$cfg" <<-'CFG'
-
-	frontend llm
-	    bind :8080
-	    default_backend engines
-
-	backend engines
-	    balance leastconn
-	    server s1 127.0.0.1:8001 check
-	    server s2 127.0.0.1:8002 check
-	    server s3 127.0.0.1:8003 check
-	    server s4 127.0.0.1:8004 check
-CFG
+cat tests/it/plain.cfg >> "$work/root$cfg"
 cp "$work/root$cfg" "$work/mine.cfg"
 inside systemctl restart haproxy
-until_inside curl -sf -d '{"messages":[]}' http://127.0.0.1:8080/v1/chat/completions
+until_inside curl -sf -d '{"messages":[{"role":"user","content":"up"}]}' \
+	http://127.0.0.1:8080/v1/chat/completions
 zero=$(ask zero)
 [ "$zero" = '200 ' ]
 result $? "HAProxy balances before it is attached: $zero"

@@ -261,6 +261,7 @@ def load_without_polls():
         home = one.engine
         f.wait_value(TAKEN, lambda v: v >= 1)
         for i in range(20):
+            f.settled()
             equal(f.chat(next_turn(talk, one, "before %d" % i)).engine, home, "a turn")
         equal(f.value("kvroute_engines"), 0, "engines polled")
         f.control(home, "kv=0.999")

@@ -244,7 +244,7 @@ CASES = [
     ("feed_fields", dict(cfg=replace('"srv":"%s",', ""))),
     ("body_buffer", dict(bufsize=16384, ask=lambda f: talk(f, 18000))),
     ("body_bound", dict(spoe=replace("bytes(0,256000)", "bytes(0,2000)"))),
-    ("body_early", dict(cfg=drop_line("wait-for-body time 10s"), ask=talk_slowly)),
+    ("body_early", dict(cfg=drop_line("request wait-for-body time 10m"), ask=talk_slowly)),
     ("model_unasked", dict(conf="models: [{name: llama}]\n", pool="")),
     ("not_asked", dict(cfg=drop_line("set-var.txn.api"))),
     ("answer_lost", dict(spoe=replace("option var-prefix kvroute", "option var-prefix kv"))),

@@ -26,12 +26,6 @@ def fleet(binary, **more):
     return Fleet(haproxy=binary, conf="recipes/sessions.cfg", engine_options=FAST, **more)
 
 
-def settled(f):
-    """The agent knows the end of every request."""
-    wait_for("log lines", HANG_SECONDS,
-             lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
-
-
 def turn(f, name, n, size=200000, header="x-session-id"):
     """Turn <n> of a session: what all have, then what only this one has."""
     own = ("%s says %d; " % (name, n)) * (size // 12)
@@ -39,7 +33,7 @@ def turn(f, name, n, size=200000, header="x-session-id"):
                      {"role": "user", "content": own[:size - len(COMMON) + 4000 * n]}],
                     headers={header: name} if name else {}, max_tokens=1)
     equal((answer.status, answer.cut != "0"), (200, True), "turn")
-    settled(f)
+    f.settled()
     return answer
 
 

@@ -1257,12 +1257,15 @@ def restarted_agent_is_warm():
         b.start_agent()
         wait_for("HAProxy's check of the agent", SECONDS, lambda: b.up_servers("spoe_agent") == 1)
         assert b.value("warm") == 1 and b.value('snapshots_total{result="loaded"}') >= 1, b.log()
-        found = 0
+        found = []
         for seed in range(40):
             got = ask(b, seed, 2)
-            found += got.server == where[seed] and got.why == "cached"
-        assert found >= 38, found
-        print("      %d of 40 conversations found after a restart" % found)
+            if got.server == where[seed] and got.why == "cached":
+                found.append(seed)
+        # an agent that knows nothing finds none; a busy machine sends some elsewhere
+        before = sum(seed < 30 for seed in found)
+        assert before >= 24 and len(found) - before >= 7, found
+        print("      %d of 40 conversations found after a restart" % len(found))
 
 
 class LaterSibling(http.server.BaseHTTPRequestHandler):

@@ -44,7 +44,7 @@ def variables():
     """What serve writes into an ACK."""
     source = "".join(text_of(f) for f in glob.glob(os.path.join(TOP, "agent/serve/*.c")))
     return ["variable " + v for v in
-            set(re.findall(r'\bset_\w+\(\w+, "(\w+)"', source)) |
+            set(re.findall(r'\bX\(\w+, "(\w+)"\)', text_of("agent/route/vars.h"))) |
             set(re.findall(r'SPOP_SCOPE_TXN, "(\w+)"', source))]
 
 

@@ -381,7 +381,7 @@ def refused_connection_moves_at_once():
         two = f.chat(next_turn(talk, one, "r"))
         equal((two.status, two.server), (200, one.engine), "the agent cannot know")
         check(two.engine != one.engine, "served by the dead")
-        wait_for("the log line", 5, lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
+        f.settled()
 
 
 @story
@@ -618,8 +618,7 @@ def rules_are_compared_then_changed():
         for i in range(24):
             equal(f.chat([user(text("judged %d" % i, 200 * i + 80))]).status, 200,
                   "status of short request %d" % i)
-            wait_for("its log line", HANG_SECONDS,
-                     lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
+            f.settled()
         # a decision counts depending on HAProxy's open requests, so send until enough do
         wait_for("outcomes", HANG_SECONDS,
                  lambda: equal(f.chat(talk).engine, one.engine, "where it went") or
@@ -825,8 +824,7 @@ def sliced_body_beyond_the_slices():
         talk = [user(text("long", 200000))]
         one = f.chat(talk)
         equal((one.status, one.cut), (200, "1"), "first")
-        wait_for("its end", HANG_SECONDS,
-                 lambda: f.metrics()["kvroute_ledger_open_requests"] == 0)
+        f.settled()
         two = f.chat(next_turn(talk, one, "l"))
         equal(two.engine, one.engine, "second turn")
 

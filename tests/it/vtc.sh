@@ -6,17 +6,14 @@
 # must not depend on the speed of the machine.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/lib/results.sh
 top=$PWD
 tester=build/bin/varnishtest
 verbose=
 [ "${1:-}" != -v ] || { verbose=1; shift; }
 [ $# -gt 0 ] || set -- tests/vtc/*.vtc
 
-if [ ! -x $tester ]; then
-	echo "skipped: varnishtest is not available"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
+[ -x $tester ] || skip "varnishtest is not available"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp -r haproxy-conf "$tmp/patient"
@@ -36,12 +33,10 @@ exec "$REAL_HAPROXY" -db "$@"
 WRAP
 chmod 755 "$tmp/haproxy"
 
-passed=0 failed=0 skipped=0
 for v in 2.6 3.0 3.2; do
 	haproxy=$top/build/haproxy/$v/haproxy
 	if [ ! -x "$haproxy" ]; then
-		echo "skipped: HAProxy $v is not available, for tests/vtc"
-		skipped=$((skipped + 1))
+		skipped "HAProxy $v is not available, for tests/vtc"
 		continue
 	fi
 	"$haproxy" -v | head -n 1
@@ -57,7 +52,6 @@ for v in 2.6 3.0 3.2; do
 	# on failure, print the output without the routine lines of engines and HAProxy
 	[ $f -eq 0 ] || grep -vE '^\*\*\*\* .*(macro|http\[|rxhdr|txresp)|^#|debug\|' "$tmp/out" |
 		tail -n 80
-	passed=$((passed + p)) failed=$((failed + f))
+	add_results "$p passed, $f failed"
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+finish

@@ -39,22 +39,37 @@ static inline void put_hello(struct spop_wr *w, uint32_t frame_size)
 	spop_frame_end(w, start);
 }
 
-/* The message "route" with a whole body of <n> bytes, for a pool of four idle servers. */
-static inline void put_route(struct spop_wr *w, const char *uid, const char *path,
-			     const char *body, size_t n)
+/* The message "route" for a pool of four idle servers, with <n> bytes of a body of <all>: slice
+ * <seq>, or the whole body if it is -1. */
+static inline void put_body(struct spop_wr *w, const char *uid, const char *path, int seq,
+			    const char *body, size_t n, size_t all)
 {
 	static const char load[] = "lb/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1;s4=1,0,0,1";
-	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, 1);
+	size_t start = spop_frame_begin(w, SPOP_FRAME_NOTIFY, 1, seq < 0 ? 1 : (unsigned)seq + 1);
 
-	put_message(w, "route", 7);
+	put_message(w, "route", seq < 0 ? 7 : 8);
 	put_arg(w, "uid", uid, strlen(uid), SPOP_T_STR);
 	put_arg(w, "pool", "pool", 4, SPOP_T_STR);
 	put_arg(w, "load", load, sizeof(load) - 1, SPOP_T_STR);
 	put_arg(w, "path", path, strlen(path), SPOP_T_STR);
-	put_int(w, "blen", (int64_t)n, SPOP_T_INT64);
-	put_int(w, "bsize", (int64_t)n, SPOP_T_INT64);
+	put_int(w, "blen", (int64_t)all, SPOP_T_INT64);
+	put_int(w, "bsize", (int64_t)all, SPOP_T_INT64);
 	put_arg(w, "body", body, n, SPOP_T_BIN);
+	if (seq >= 0)
+		put_int(w, "seq", seq, SPOP_T_INT64);
 	spop_frame_end(w, start);
+}
+
+static inline void put_route(struct spop_wr *w, const char *uid, const char *path,
+			     const char *body, size_t n)
+{
+	put_body(w, uid, path, -1, body, n, n);
+}
+
+static inline void put_slice(struct spop_wr *w, const char *uid, const char *path, unsigned seq,
+			     const char *body, size_t n, size_t all)
+{
+	put_body(w, uid, path, (int)seq, body, n, all);
 }
 
 /* The message "done": its answer was good. */

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """agentic.py - the default rule on sessions of coding agents (kvroutectl sim --workload agentic):
 ahead of published rules by the goals of tests/bench/agentic.py; where caches are full, of rules
-that bind a session to a server; where they hold everything, as good as those; a body cut to 256 KB,
-or to 16 KB with a session, is as good as a whole one. All is simulated, so the figures are equal on
-every machine. tests/bench/agentic.py prints those of all rules."""
+that bind a session to a server; where they hold everything, as good as those; where they are nearly
+full, sizes of caches that are inferred are nearly as good as those that engines report; a body cut
+to 256 KB, or to 16 KB with a session, is as good as a whole one. All is simulated, so the figures
+are equal on every machine. tests/bench/agentic.py prints those of all rules."""
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
 FLEET = ["--engines", "4", "--profile", "8b-h100-bigkv"]
+NEARLY_FULL = ["--engines", "8", "--limit", "5000", "--seed", "13", "--seeds", "3", "--speed", "1"]
 ROOMY = ["--limit", "1500", "--seeds", "2", "--speed", "1"]
 FULL = ["--limit", "4000", "--seeds", "1", "--speed", "4"]
 BOUND = ("sticky_least_loaded", "consistent_hash")
@@ -56,6 +58,10 @@ def main():
     full = run(("cost",) + BOUND, cell=FULL)
     for rule in BOUND:
         ahead(full, rule, 0.20, 0.01)
+    inferred = run(["cost"], cell=NEARLY_FULL)["cost"]
+    told = run(["cost"], "--engine-load", "polls", cell=NEARLY_FULL)["cost"]
+    check("nearly full, sizes that are inferred nearly as good as sizes that engines report",
+          inferred["ttft_mean"] < 1.07 * told["ttft_mean"], of(inferred, told))
     for what, most, cut in (("256 KB", 1.03, ("--body-limit", "259000", "--no-session")),
                             ("16 KB, with a session", 1.05, ("--body-limit", "13336"))):
         r = run(["cost"], *cut)["cost"]

@@ -2,7 +2,8 @@
  * it.
  *
  * It listens on each port of 127.0.0.1, in one thread. It discards the body of a request, which
- * must have a content-length, and answers as a chat completion does. It prints "ready" when it
+ * must have a content-length, and answers as a chat completion does, and a GET with its list of
+ * models, which other routers ask for. It prints "ready" when it
  * listens. Its cost is a read and a send for each request, and a read for each 256 KiB of body. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,6 +24,7 @@ struct conn {
 	bool listens;
 	size_t n;		/* bytes of <head> */
 	size_t body;		/* bytes of the body that are still to come */
+	bool gets;		/* the request is a GET */
 	char head[HEAD_MAX + 1];
 };
 
@@ -31,6 +33,11 @@ static const char answer[] =
 	"{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":"
 	"{\"role\":\"assistant\",\"content\":\"1\"}}],\"usage\":{\"prompt_tokens\":500,"
 	"\"completion_tokens\":1,\"total_tokens\":501}}  \n";
+
+static const char models[] =
+	"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 78\r\n\r\n"
+	"{\"object\":\"list\",\"data\":[{\"id\":\"stub\",\"object\":\"model\","
+	"\"owned_by\":\"vllm\"}]}  \n";
 
 static void die(const char *what)
 {
@@ -66,6 +73,14 @@ static void listen_at(int ep, int port)
 	conn_add(ep, fd, true);
 }
 
+static bool conn_answer(const struct conn *c)
+{
+	const char *text = c->gets ? models : answer;
+	size_t n = c->gets ? sizeof(models) - 1 : sizeof(answer) - 1;
+
+	return send(c->fd, text, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
 /* Take <n> bytes at <p>, which end a head or belong to a body. Returns false if the connection is
  * over. */
 static bool conn_take(struct conn *c, const char *p, size_t n)
@@ -87,13 +102,13 @@ static bool conn_take(struct conn *c, const char *p, size_t n)
 		n -= part;
 		length = strcasestr(c->head, "\r\ncontent-length:");
 		c->body = length != NULL && length < end ? strtoul(length + 17, NULL, 10) : 0;
+		c->gets = strncmp(c->head, "GET ", 4) == 0;
 		c->n = 0;
 		part = n < c->body ? n : c->body;
 		p += part;
 		n -= part;
 		c->body -= part;
-		if (c->body == 0 &&
-		    send(c->fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL) != sizeof(answer) - 1)
+		if (c->body == 0 && !conn_answer(c))
 			return false;
 	}
 	return true;
@@ -110,8 +125,7 @@ static bool conn_read(struct conn *c)
 		return got < 0 && errno == EINTR;
 	part = (size_t)got < c->body ? (size_t)got : c->body;
 	c->body -= part;
-	if (part > 0 && c->body == 0 &&
-	    send(c->fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL) != sizeof(answer) - 1)
+	if (part > 0 && c->body == 0 && !conn_answer(c))
 		return false;
 	return part == (size_t)got || conn_take(c, block + part, (size_t)got - part);
 }

@@ -4,8 +4,9 @@ mistral_common, and the speed of each on one thread.
 
 	make oracle                           all vocabularies that are there, natural and generated text
 	python3 tests/tools/oracle.py fixtures    writes tests/data/tok/*.json, *.tiktoken and *.cases anew
-	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json, or with
-                                          "wordpiece" those of WordPiece and Unigram
+	python3 tests/tools/oracle.py fixtures tekken    of these only small.tekken.json, with
+                                          "wordpiece" those of WordPiece and Unigram, with
+                                          "families" those of the families of oracle_families.py
 
 Installs them from PyPI into its own virtual environment, build/oracle. Without PyPI it prints that
 and exits with 0. The vocabularies are those of ../shared/data/tokenizers and of mistral_common's
@@ -22,11 +23,14 @@ import sys
 import time
 import unicodedata
 
+import oracle_families as families
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HOME = os.path.join(ROOT, "build", "oracle")
 DATA = os.path.join(ROOT, "..", "shared", "data", "tokenizers")
 PACKAGES = ["tokenizers==0.22.*", "tiktoken"]
-OPTIONAL = ["mistral-common==1.13.*"]	# skipped by name where it cannot be had
+# skipped by name where they cannot be had
+OPTIONAL = ["mistral-common==1.13.*", "sentencepiece==0.2.*"]
 PATTERNS = {"kimi_k2": "kimi", "o200k_base": "o200k"}
 BENCH_SECONDS = 1.0
 
@@ -43,7 +47,8 @@ def inside(program=os.path.abspath(__file__)):
                           capture_output=True).returncode:
             subprocess.run([python, "-m", "pip", "-q", "install", *PACKAGES], check=True,
                            capture_output=True, timeout=600)
-        if subprocess.run([python, "-c", "import mistral_common"], capture_output=True).returncode:
+        if subprocess.run([python, "-c", "import mistral_common, sentencepiece"],
+                          capture_output=True).returncode:
             subprocess.run([python, "-m", "pip", "-q", "install", *OPTIONAL], capture_output=True,
                            timeout=600)
     except (subprocess.SubprocessError, OSError) as e:
@@ -204,6 +209,21 @@ def tekkens():
                                          "tekken*.json")))
 
 
+def models():
+    """Return models of SentencePiece: ours, those of the data, those in mistral_common's wheel."""
+    try:
+        import sentencepiece    # noqa: F401
+    except ImportError:
+        print("skipped: models of SentencePiece: sentencepiece cannot be had")
+        return []
+    out = [f"{ROOT}/tests/data/tok/{n}.model" for n in families.MODELS]
+    out += [f if f.endswith("model") else unpacked(f) for f in sorted(glob.glob(f"{DATA}/spm/*"))]
+    for f in tekkens() or []:
+        if f.endswith("240911.json"):
+            out += sorted(glob.glob(os.path.dirname(f) + "/*.model*"))
+    return out
+
+
 def old_marks(text):
     """Return the text without marks and composites newer than Unicode 9, because NFC of the
     tokenizers library and ours knows those of 9, unicodedata those of 14."""
@@ -296,6 +316,9 @@ def other_files(texts, rounds):
     yield compare("small.tiktoken, an expression and nfc",
                   ["--tokenizer", path, "--pattern", Q2, "--normalizer", "nfc"],
                   Tiktoken(path, Q2, None, True), texts + spelled, rounds)
+    for path in models():
+        yield compare(os.path.basename(path), ["--tokenizer", path], families.Sentencepiece(path),
+                      texts, rounds)
     files = tekkens()
     if files is None:
         print("skipped: tekken.json: mistral-common cannot be had")
@@ -439,6 +462,22 @@ WORDPIECE_CASES = ["Caf\u00e9 \u00c5ngstr\u00f6m \u0130stanbul e\u0301\u0327",
                    "[CLS] the [SEP][MASK] [mask]  the[UNK]", "\U0001f600the", "## ##s #s"]
 
 
+FAMILY_CASES = [
+    "\ufb01ne \u2122 \uff21\u3000x\u200by",
+    "e\u0301 o\u0301 o on one\u0301 \u0928\u093c",
+    "\u0600a \xa9\u200d \xa9\u200d\xa9 \xe9\u0301\u0301 o\u0301\u0301\u0301",
+    "\r\n \r \n\r \t\t x\t",
+    "\U0001f600\U0001f600\ufe0f \U0001f1e9\U0001f1ea\U0001f1e9",
+    "\uac00\u11a8 \u1100\u1161\u11a8 \uac00",
+    "\u0915\u094d\u0937\u093f \u0915\u094d \u0e01\u0e33",
+    "\x01\x02\x8f\x9f\ufeff \u2581\u2581 \u212b",
+    "   a    b     ",
+    "<user>x <user>y<user",
+    "</w> x</w>y router</w> routers",
+    "\xff\xe9\u6771",
+    "</s><s><unk><0x41>"]
+
+
 def wordpiece_fixture(corpus):
     """WordPiece with BertNormalizer, as uncased BERT has them, and the same cased."""
     from tokenizers import (AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors,
@@ -476,11 +515,75 @@ def unigram_fixture(corpus):
     save(t, "unigram", fallback, WORDPIECE_CASES + ["x<unk>\u2603\u2604<unk >"])
 
 
+def precompiled_fixture(corpus):
+    """Unigram with a table of replacements, as bge-m3 has it, and Nmt."""
+    from tokenizers import (Regex, Tokenizer, models, normalizers, pre_tokenizers, processors,
+                            trainers)
+    t = Tokenizer(models.Unigram())
+    t.normalizer = normalizers.Sequence([normalizers.Precompiled(families.charsmap()),
+                                         normalizers.Nmt(),
+                                         normalizers.Strip(left=False, right=True),
+                                         normalizers.Replace(Regex(" {2,}"), "\u2581")])
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.train_from_iterator(corpus, trainers.UnigramTrainer(
+        vocab_size=600, show_progress=False, unk_token="<unk>",
+        special_tokens=["<s>", "</s>", "<unk>"] + [f"<0x{b:02X}>" for b in range(256)]))
+    t.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[
+        ("<s>", 0), ("</s>", 1)])
+
+    def fallback(d):
+        d["added_tokens"] = d["added_tokens"][:3]
+        d["model"]["byte_fallback"] = True
+    save(t, "precompiled", fallback, FAMILY_CASES)
+
+
+def suffix_fixture(corpus):
+    """Byte-level BPE whose words end in </w>, as CLIP has it."""
+    from tokenizers import (AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers,
+                            trainers)
+    t = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "),
+                                         normalizers.Lowercase()])
+    t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"),
+                             "removed", invert=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    t.train_from_iterator(corpus, trainers.BpeTrainer(
+        vocab_size=900, show_progress=False, end_of_word_suffix="</w>",
+        initial_alphabet=letters))
+
+    def ends(d):
+        v = d["model"]["vocab"]
+        for c in sorted(letters):
+            v.setdefault(c + "</w>", len(v))
+        v["<|end|>"] = len(v)
+        d["model"]["unk_token"] = "<|end|>"
+        d["added_tokens"] = [{"id": v["<|end|>"], "content": "<|end|>", "single_word": False,
+                              "lstrip": False, "rstrip": False, "normalized": False,
+                              "special": True}]
+    save(t, "suffix", ends, FAMILY_CASES)
+
+
+def model_fixtures():
+    """Models of SentencePiece."""
+    families.write_models(f"{ROOT}/tests/data/tok")
+    for name in families.MODELS:
+        path = f"{ROOT}/tests/data/tok/{name}.model"
+        write_cases(name + ".model", path, families.Sentencepiece(path), "SentencePiece 0.2",
+                    FAMILY_CASES)
+
+
 def fixtures():
     from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                             processors, trainers)
     corpus = open(f"{ROOT}/README.md", encoding="utf-8").read().split("\n")
     os.makedirs(f"{ROOT}/tests/data/tok", exist_ok=True)
+    if sys.argv[2:] == ["families"]:
+        precompiled_fixture(corpus)
+        suffix_fixture(corpus)
+        model_fixtures()
+        return
     if sys.argv[2:] == ["wordpiece"]:
         wordpiece_fixture(corpus)
         unigram_fixture(corpus)
@@ -493,6 +596,9 @@ def fixtures():
         return
     wordpiece_fixture(corpus)
     unigram_fixture(corpus)
+    precompiled_fixture(corpus)
+    suffix_fixture(corpus)
+    model_fixtures()
 
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()

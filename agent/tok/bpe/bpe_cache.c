@@ -1,42 +1,23 @@
 /* bpe_cache.c - the memory of the piece caches, their owners, and long pieces. */
-#include <sys/mman.h>
-
 #include "agent/base/mem.h"
 #include "agent/tok/bpe/bpe_cache_in.h"
+#include "agent/tok/bpe/bpe_find_in.h"
 
-#define HUGE_PAGE	(2u << 20)
-
-/* In pages of 2 MB if the kernel has them: a text soon touches all small ones. */
 struct piece_cache *piece_cache_new(void)
 {
-	void *block = mem_alloc(sizeof(struct piece_cache) + HUGE_PAGE);
-	struct piece_cache *c;
-
-	if (block == NULL)
-		return NULL;
-	c = (void *)(((uintptr_t)block + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-	(void)madvise(c, sizeof(*c), MADV_HUGEPAGE);
-	c->block = block;
-	return c;
+	return mem_alloc_huge(sizeof(struct piece_cache));
 }
 
 void piece_cache_wipe(struct piece_cache *c)
 {
-	void *block = c->block;
-
 	mem_wipe(c, sizeof(*c));
-	c->block = block;
 }
 
 void piece_cache_free(struct piece_cache *c)
 {
-	void *block;
-
-	if (c == NULL)
-		return;
-	block = c->block;
-	mem_wipe(c, sizeof(*c));
-	mem_free(block);
+	if (c != NULL)
+		piece_cache_wipe(c);
+	mem_free_line(c);
 }
 
 void piece_cache_own(struct piece_cache *c, uint64_t print)
@@ -59,7 +40,7 @@ void piece_cache_own(struct piece_cache *c, uint64_t print)
 
 /* ---- long pieces ---- */
 
-static uint64_t word(const uint8_t *p, uint32_t n)
+static inline uint64_t word(const uint8_t *p, size_t n)
 {
 	uint64_t w = 0;
 
@@ -67,33 +48,57 @@ static uint64_t word(const uint8_t *p, uint32_t n)
 	return w;
 }
 
-/* It need not be secret: pieces with equal hashes cost what pieces without a cache cost. */
-static size_t long_place(const uint8_t *p, uint32_t n)
+/* It need not be secret: pieces with equal hashes cost what pieces without a cache cost. Words
+ * overlap at the end; products are summed, so that none waits for another. */
+static inline uint64_t long_hash(const uint8_t *p, uint32_t n)
 {
-	uint64_t h = n;
+	uint64_t h = n, by = 0x9e3779b97f4a7c15u;
 	uint32_t i;
 
-	for (i = 0; i + 8 <= n; i += 8) {
-		h = (h ^ word(p + i, 8)) * 0x9e3779b97f4a7c15u;
-		h ^= h >> 32;
-	}
-	h = (h ^ word(p + i, n - i)) * 0xc2b2ae3d27d4eb4fu;
-	return (h >> 51) * LONG_WAYS;
+	if (n < 8)
+		return (h ^ word(p, n) << 8) * by;
+	for (i = 0; i + 8 < n; i += 8, by += 0xc2b2ae3d27d4eb4eu)
+		h += word(p + i, 8) * by;
+	h += word(p + n - 8, 8) * by;
+	return (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
 }
 
-_Static_assert(LONG_SETS == 1u << (64 - 51), "long_place()");
+static inline uint32_t long_set(uint64_t h)
+{
+	return (uint32_t)(h >> 53);
+}
+
+_Static_assert(LONG_SETS == 1u << (64 - 53), "long_set()");
+
+static inline bool long_same(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+	uint64_t other;
+	uint32_t i;
+
+	if (n < 8)
+		return memcmp(a, b, n) == 0;
+	other = word(a + n - 8, 8) ^ word(b + n - 8, 8);
+	for (i = 0; i + 8 < n; i += 8)
+		other |= word(a + i, 8) ^ word(b + i, 8);
+	return other == 0;
+}
 
 const struct cached_long *long_find(const struct piece_cache *c, const uint8_t *p, uint32_t n)
 {
-	const struct cached_long *e;
-	uint32_t i;
+	uint64_t h, like;
+	uint32_t set;
 
-	if (n > LONG_PIECE)
+	if (n > LONG_ROOM)
 		return NULL;
-	e = &c->many[long_place(p, n)];
-	for (i = 0; i < LONG_WAYS; i++, e++)
-		if (e->len == n && e->owner == c->owner && memcmp(e->bytes, p, n) == 0)
+	h = long_hash(p, n);
+	set = long_set(h);
+	for (like = tags_like(c->tags[set], key_tag(h >> 32)); like; like &= like - 1) {
+		const struct cached_long *e =
+		    &c->many[set * LONG_WAYS + ((uint32_t)__builtin_ctzll(like) >> 3)];
+
+		if (e->len == n && e->owner == c->owner && long_same(e->data, p, n))
 			return e;
+	}
 	return NULL;
 }
 
@@ -101,15 +106,20 @@ void long_put(
     struct piece_cache *c, const uint8_t *p, uint32_t n, const token_id *id, size_t n_ids)
 {
 	struct cached_long *e;
+	uint32_t set, at;
+	uint64_t h;
 
-	if (n > LONG_PIECE || n_ids > LONG_IDS)
+	if (n > LONG_ROOM || n_ids > LONG_IDS || n + n_ids * sizeof(*id) > LONG_ROOM)
 		return;
-	e = &c->many[long_place(p, n)];
-	e[1] = e[0];
-	memset(e->bytes, 0, sizeof(e->bytes));
-	memcpy(e->bytes, p, n);
+	h = long_hash(p, n);
+	set = long_set(h);
+	at = c->turn[set]++ % LONG_WAYS;
+	c->tags[set] &= ~(0xffull << 8 * at);
+	c->tags[set] |= key_tag(h >> 32) << 8 * at;
+	e = &c->many[set * LONG_WAYS + at];
+	memcpy(e->data, p, n);
+	memcpy(e->data + LONG_ROOM - n_ids * sizeof(*id), id, n_ids * sizeof(*id));
 	e->len = (uint8_t)n;
 	e->n = (uint8_t)n_ids;
 	e->owner = (uint8_t)c->owner;
-	memcpy(e->id, id, n_ids * sizeof(*id));
 }

@@ -91,9 +91,9 @@ static void mark_alone(const struct bpe *b, struct slot k, uint32_t sym)
 		s->hi |= (uint64_t)SLOT_ALONE << 32;
 }
 
-void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256])
+void find_lens(const struct bpe *b, uint16_t *lens, uint8_t *lens6, uint32_t one[256])
 {
-	uint32_t i;
+	uint32_t i, len;
 
 	for (i = 0; i < 256; i++)
 		one[i] = SYM_NONE;
@@ -101,14 +101,20 @@ void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256])
 		const struct sym *s = &b->sym[i];
 		struct slot k = key_load(b->text + s->at, TEXT_BEHIND);
 
-		if (!(s->flags & SYM_ALONE))
+		if (!(s->flags & SYM_ALONE)) {
+			if (s->n > 2)
+				lens[lens_place(k.lo)] |= LENS_OTHERS;
 			continue;
+		}
+		len = s->n <= SHORT_MOST ? s->n : LEN_GROUP;
 		if (s->n <= SHORT_MOST)
 			mark_alone(b, key_cut(k, s->n), i);
 		if (s->n == 1)
 			one[k.lo & 0xff] = i;
 		else if (s->n > 2)
-			lens[lens_place(k.lo)] |= (uint16_t)(1u << (s->n > SHORT_MOST ? LEN_GROUP : s->n));
+			lens[lens_place(k.lo)] |= (uint16_t)(1u << len);
+		if (len >= 6)
+			lens6[lens6_place(k.lo)] |= (uint8_t)(1u << (len - 6));
 	}
 }
 

@@ -1,8 +1,8 @@
 /* bpe_find_in.h - find tokens by bytes: the one that a piece is, and the longest that a text starts
  * with. A header, because all of it is the callers' inner loop.
  *
- * A trie answers the second with one load per byte, each waiting for the one before. Here a table
- * by the first three bytes tells which lengths exist, and each length is one lookup in a hash
+ * A trie answers the second with one load per byte, each waiting for the one before. Here tables by
+ * the first three and six bytes tell which lengths exist, and each length is one lookup in a hash
  * table, independent of the others. Most are answered by the tags alone, about an eighth of a
  * megabyte that stays in a near cache. Tokens above 12 bytes, one in ten, are found in the list of
  * those that share the first 12 (bpe_find.c). The result has the length, so that the caller need
@@ -10,7 +10,7 @@
 #ifndef KVROUTE_TOK_BPE_BPE_FIND_IN_H
 #define KVROUTE_TOK_BPE_BPE_FIND_IN_H
 
-#include "agent/tok/bpe/bpe_in.h"
+#include "agent/tok/bpe/bpe_wide_in.h"
 
 #define LOW_BITS	0x0101010101010101u
 
@@ -104,6 +104,21 @@ static inline uint32_t lens_place(uint64_t lo)
 	return (uint32_t)((lo & 0xffffff) * 0x9e3779b1u) >> 16;
 }
 
+static inline uint32_t lens6_place(uint64_t lo)
+{
+	return (uint32_t)(((lo & 0xffffffffffff) * 0x9e3779b97f4a7c15u) >> (64 - LENS6_BITS));
+}
+
+/* Return the lengths up to <n> that a token with these first bytes may have, 2 or more, as bits. No
+ * jump depends on <n>, which varies: bytes after <n> only change bits that it excludes. */
+static inline uint32_t lens_of(const struct bpe *b, uint64_t lo, size_t n)
+{
+	uint32_t lens = 1u << 2 | b->lens[lens_place(lo)];
+
+	lens &= 0x3fu | (uint32_t)b->lens6[lens6_place(lo)] << 6;
+	return lens & ((2u << (n <= LEN_GROUP ? n : LEN_GROUP)) - 1);
+}
+
 /* The longest of at most 12 bytes. */
 static inline struct found longest_short(const struct bpe *b, struct slot k, uint32_t lens)
 {
@@ -124,16 +139,13 @@ static inline struct found longest_find(const struct bpe *b, const uint8_t *p, s
     size_t room)
 {
 	struct slot k = key_load(p, room);
-	uint32_t lens = 1u << 2, group;
+	uint32_t lens, group;
 	struct found f;
 
-	if (n < 2)
-		return (struct found){ b->head->one[*p], 1 };
-	if (n > 2)
-		lens |= b->lens[lens_place(k.lo)];
-	if (n <= SHORT_MOST)
-		return longest_short(b, k, lens & ((2u << n) - 1));
-	if (lens >> LEN_GROUP & 1 && (group = slot_find(b, k, LEN_GROUP)) != 0) {
+	if (wide_find(b, p, n, room, &f))
+		return f;
+	lens = lens_of(b, k.lo, n);
+	if (__builtin_expect(lens >> LEN_GROUP != 0, 0) && (group = slot_find(b, k, LEN_GROUP)) != 0) {
 		f = longest_of_group(b, group & SYM_NONE, p, n);
 		if (f.sym != SYM_NONE)
 			return f;
@@ -152,13 +164,19 @@ static inline uint32_t whole_find(const struct bpe *b, const uint8_t *p, size_t 
 	return n <= SHORT_MOST ? slot_find(b, k, (uint32_t)n) : whole_long(b, k, p, n);
 }
 
+/* Return false if the piece is no token except perhaps a SYM_ALONE one. */
+static inline bool whole_others(const struct bpe *b, const uint8_t *p, size_t n, size_t room)
+{
+	return n < 3 || b->lens[lens_place(key_load(p, room).lo)] & LENS_OTHERS;
+}
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Fill the tables, which must be zero. Call find_lens() when it is known which tokens are
  * SYM_ALONE, then find_prefixes(). */
 uint32_t find_buckets(uint32_t n_keys);
 void find_put(struct bpe *b, struct slot key, uint32_t len, uint32_t value);
-void find_lens(const struct bpe *b, uint16_t *lens, uint32_t one[256]);
+void find_lens(const struct bpe *b, uint16_t *lens, uint8_t *lens6, uint32_t one[256]);
 void find_prefixes(const struct bpe *b, struct sym *sym);
 
 #endif

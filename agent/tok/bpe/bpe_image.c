@@ -4,7 +4,7 @@
  * checked against that section's length, once. Ranks, ids and bytes may have any value; they only
  * give wrong tokens. */
 #include "agent/base/mem.h"
-#include "agent/tok/bpe/bpe_in.h"
+#include "agent/tok/bpe/bpe_wide_in.h"
 
 struct span bpe_image(const struct bpe *b)
 {
@@ -21,6 +21,7 @@ static bool head_holds(const struct head *h)
 	uint32_t i;
 
 	if (h->n_syms == 0 || h->n_syms >= SYM_NONE || h->n_lines == 0 || h->n_buckets == 0 ||
+	    h->n_wide == 0 || (h->n_wide & (h->n_wide - 1)) != 0 ||
 	    !sym_or_none(h, h->unk))
 		return false;
 	for (i = 0; i < 256; i++)
@@ -117,7 +118,7 @@ struct bpe *bpe_of_image(struct span image)
 	    !head_holds(h) || bpe_layout(h).end != image.n || (b = mem_alloc(sizeof(*b))) == NULL)
 		return NULL;
 	bpe_place(b, image.p);
-	if (!syms_hold(b) || !pairs_hold(b) || !slots_hold(b)) {
+	if (!syms_hold(b) || !pairs_hold(b) || !slots_hold(b) || !wide_holds(b)) {
 		mem_free(b);
 		return NULL;
 	}

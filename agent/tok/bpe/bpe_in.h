@@ -3,8 +3,8 @@
  * A struct bpe is one block, the image: a head, then sections, each on its own cache lines, at
  * places that follow from the counts in the head. No section holds a pointer.
  *
- *   | head | sym: one per token | pairs: the merges | tags, slots, longs, lens: tokens by bytes |
- *   | text |
+ *   | head | sym: one per token | pairs, pair_bits: the merges |
+ *   | tags, slots, longs, lens, lens6, wide_by_char, wide_by_pair: tokens by bytes | text |
  *
  * Inside, a token is its index in order of id ("sym"): dense, below 2^24 - 1, so that two of them
  * and a rank fit in 12 bytes. */
@@ -43,7 +43,7 @@ struct pair_line {
 	uint32_t more;			/* it was full when another came: the search continues in the next line */
 };
 
-#define BPE_MAGIC	0x3265706274766bu	/* "kvtbpe2": this version; differs in the other byte order */
+#define BPE_MAGIC	0x3465706274766bu	/* "kvtbpe4": this version; differs in the other byte order */
 
 #define HEAD_IGNORE_MERGES	1u
 #define HEAD_CHARACTERS		2u
@@ -59,7 +59,7 @@ struct head {
 	uint32_t flags;
 	uint32_t n_syms, n_lines, n_buckets, n_longs, n_text;
 	uint32_t unk;			/* SYM_NONE: none */
-	uint32_t spare;
+	uint32_t n_wide;		/* a power of two */
 	uint32_t atom[256];		/* the token of each byte, or SYM_NONE */
 	uint32_t one[256];		/* the token of one byte, if it is SYM_ALONE */
 };
@@ -78,17 +78,33 @@ struct slot {
 };
 
 /* By a hash of three bytes: bit k tells if a SYM_ALONE token of k bytes starts with them, k = 3 ..
- * 12; bit 13: a longer one. */
+ * 12; bit 13: a longer one; bit 15: one that is not SYM_ALONE, of any length. */
 #define LENS		65536u
+#define LENS_OTHERS	(1u << 15)
+
+/* By a hash of six bytes: bit k - 6 tells the same for k = 6 .. 12, and bit 7 for longer ones. */
+#define LENS6_BITS	17
+#define LENS6		(1u << LENS6_BITS)
+
+/* By two characters of three bytes, and by one: bpe_wide_in.h. */
+#define WIDE_WAYS	4u
+#define WIDE_CHARS	65536u
+struct wide {
+	uint32_t both[WIDE_WAYS], value[WIDE_WAYS];
+};
 
 struct bpe {
 	const struct head *head;
 	const struct sym *sym;
 	const struct pair_line *pairs;
+	const uint64_t *pair_bits;
 	const uint64_t *tags;
 	const struct slot *slots;
 	const uint32_t *longs;
 	const uint16_t *lens;
+	const uint8_t *lens6;
+	const uint32_t *wide_by_char;
+	const struct wide *wide_by_pair;
 	const uint8_t *text;
 	size_t bytes;
 	void *owned;			/* the block, unless it is borrowed */
@@ -103,7 +119,8 @@ static inline uint32_t sym_id(const struct bpe *b, uint32_t sym)
 
 /* The places of the sections for the counts in <h>, and the whole length. */
 struct layout {
-	uint64_t sym, pairs, tags, slots, longs, lens, text, end;
+	uint64_t sym, pairs, pair_bits, tags, slots, longs, lens, lens6, wide_by_char, wide_by_pair;
+	uint64_t text, end;
 };
 struct layout bpe_layout(const struct head *h);
 void bpe_place(struct bpe *b, const void *block);
@@ -129,17 +146,39 @@ static inline uint32_t pair_place(uint64_t key, uint32_t n_lines)
 	return (uint32_t)(((key * 0x9e3779b97f4a7c15u) >> 32) * n_lines >> 32);
 }
 
+/* Two bits in one of pair_words() words for each merge: most pairs without a merge lack one. The
+ * lines exceed the near caches, and these bits need not: 9 for each merge. */
+static inline uint32_t pair_words(uint32_t n_lines)
+{
+	return n_lines / 2 + 1;
+}
+
+static inline uint32_t pair_word(uint64_t key, uint32_t n_lines)
+{
+	return (uint32_t)(((key * 0x9e3779b97f4a7c15u) >> 32) * pair_words(n_lines) >> 32);
+}
+
+static inline uint64_t pair_word_bits(uint64_t key)
+{
+	uint64_t h = key * 0x9e3779b97f4a7c15u;
+
+	return 1ull << (h >> 20 & 63) | 1ull << (h >> 26 & 63);
+}
+
 static inline uint64_t pair_entry_key(const uint32_t e[3])
 {
 	return ((uint64_t)e[1] << 32 | e[0]) & 0xffffffffffffu;
 }
 
-/* Return rank << 32 | result of the merge of two tokens, or PAIR_NONE. Mostly one cache line. */
+/* Return rank << 32 | result of the merge of two tokens, or PAIR_NONE. Mostly the bits
+ * tell that there is none, or it takes one cache line. */
 static inline uint64_t pair_find(const struct bpe *b, uint32_t left, uint32_t right)
 {
 	uint64_t key = pair_key(left, right);
 	uint32_t at = pair_place(key, b->head->n_lines), k;
 
+	if (~b->pair_bits[pair_word(key, b->head->n_lines)] & pair_word_bits(key))
+		return PAIR_NONE;
 	for (;;) {
 		const struct pair_line *line = &b->pairs[at];
 
@@ -283,6 +322,11 @@ struct bpe_scratch {
 	struct work_left *work;		/* the budget; never NULL */
 	struct work_left no_limit;
 };
+
+/* Encode a piece that no cache has, at least a byte; <room> bytes are readable. Returns 1, without
+ * ids, if the work is used up, -1 if there is no memory. */
+int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, size_t n,
+    size_t room, struct ids *out);
 
 /* Prices in steps of work.h. A try of the walk is a token lookup and the check that it may follow.
  */

@@ -5,7 +5,6 @@
  * table exceeds the caches. */
 #include "agent/tok/bpe/bpe_in.h"
 
-
 static uint64_t section(uint64_t *at, uint64_t bytes)
 {
 	uint64_t begin = *at;
@@ -22,10 +21,14 @@ struct layout bpe_layout(const struct head *h)
 	section(&at, sizeof(struct head));
 	l.sym = section(&at, (uint64_t)h->n_syms * sizeof(struct sym));
 	l.pairs = section(&at, (uint64_t)h->n_lines * sizeof(struct pair_line));
+	l.pair_bits = section(&at, (uint64_t)pair_words(h->n_lines) * sizeof(uint64_t));
 	l.tags = section(&at, (uint64_t)h->n_buckets * sizeof(uint64_t));
 	l.slots = section(&at, (uint64_t)h->n_buckets * BUCKET * sizeof(struct slot));
 	l.longs = section(&at, (uint64_t)h->n_longs * sizeof(uint32_t));
 	l.lens = section(&at, LENS * sizeof(uint16_t));
+	l.lens6 = section(&at, LENS6);
+	l.wide_by_char = section(&at, WIDE_CHARS * sizeof(uint32_t));
+	l.wide_by_pair = section(&at, (uint64_t)h->n_wide * sizeof(struct wide));
 	l.text = section(&at, (uint64_t)h->n_text + TEXT_BEHIND);
 	l.end = at;
 	return l;
@@ -40,10 +43,14 @@ void bpe_place(struct bpe *b, const void *block)
 	l = bpe_layout(b->head);
 	b->sym = (const void *)(p + l.sym);
 	b->pairs = (const void *)(p + l.pairs);
+	b->pair_bits = (const void *)(p + l.pair_bits);
 	b->tags = (const void *)(p + l.tags);
 	b->slots = (const void *)(p + l.slots);
 	b->longs = (const void *)(p + l.longs);
 	b->lens = (const void *)(p + l.lens);
+	b->lens6 = p + l.lens6;
+	b->wide_by_char = (const void *)(p + l.wide_by_char);
+	b->wide_by_pair = (const void *)(p + l.wide_by_pair);
 	b->text = p + l.text;
 	b->bytes = l.end;
 }

@@ -34,6 +34,7 @@ void draft_fini(struct draft *d)
 	mem_free(d->tokens);
 	vec_free(&d->merges);
 	vec_free(&d->scores);
+	vec_free(&d->ranks);
 	vec_free(&d->special);
 	vec_free(&d->plain);
 	vec_free(&d->latest);
@@ -166,19 +167,33 @@ static void alphabet(int16_t byte_of[ALPHABET])
 	}
 }
 
-/* Decode <content> from the alphabet to <out>. Returns -1 if it has other characters. */
-static int32_t decode(const int16_t byte_of[ALPHABET], const struct vocab_entry *v, uint8_t *out)
+bool draft_ends(const struct draft *d, struct span content)
+{
+	size_t n = d->suffix.n;
+
+	return n > 0 && content.n >= n &&
+	    memcmp(content.p + content.n - n, d->suffix.p, n) == 0;
+}
+
+/* Decode <content> from the alphabet to <out>, a suffix as SPLIT_END. Returns -1 if it has other
+ * characters. */
+static int32_t decode(const struct draft *d, const int16_t byte_of[ALPHABET],
+    const struct vocab_entry *v, uint8_t *out)
 {
 	const uint8_t *p = (const uint8_t *)v->p;
+	bool ends = draft_ends(d, span_of(v->p, v->n));
+	size_t all = ends ? v->n - d->suffix.n : v->n;
 	uint32_t cp;
 	int32_t n = 0;
 
-	for (size_t i = 0; i < v->n; ) {
-		i += utf8_get(p + i, v->n - i, &cp);
-		if (cp >= ALPHABET || byte_of[cp] < 0)
+	for (size_t i = 0; i < all; ) {
+		i += utf8_get(p + i, all - i, &cp);
+		if (cp >= ALPHABET || byte_of[cp] < 0 || (d->suffix.n > 0 && byte_of[cp] == SPLIT_END))
 			return -1;
 		out[n++] = (uint8_t)byte_of[cp];
 	}
+	if (ends && n > 0)
+		out[n++] = SPLIT_END;
 	return n;
 }
 
@@ -193,7 +208,7 @@ static size_t spec_bytes(struct draft *d)
 		int32_t n = (int32_t)v->n;
 
 		if (d->byte_level && !d->decoded)
-			n = decode(byte_of, v, d->bytes + used);
+			n = decode(d, byte_of, v, d->bytes + used);
 		else
 			memcpy(d->bytes + used, v->p, v->n);
 		if (n <= 0)
@@ -219,14 +234,10 @@ static int spec_missing(struct draft *d, size_t used, struct err *e)
 	for (unsigned int b = 0; b < 256; b++) {
 		if (d->spec.byte_id[b] != BPE_NO_ID)
 			continue;
-		if (in_utf8(b) && d->spec.has_unk)
-			return err_set(e,
-			    "model.vocab: byte 0x%02x has no token; with unk_token that is not understood",
-			    b);
-		if (in_utf8(b) && d->spec.ignore_merges)
-			return err_set(e,
-			    "model.vocab: byte 0x%02x has no token; with ignore_merges that is not understood",
-			    b);
+		if (in_utf8(b) && (d->spec.has_unk || d->spec.ignore_merges || d->suffix.n > 0))
+			return err_set(e, "model.vocab: byte 0x%02x has no token; with %s that is not understood", b,
+			    d->spec.has_unk ? "unk_token"
+				: d->spec.ignore_merges ? "ignore_merges" : "end_of_word_suffix");
 		if (++id > VOCAB_ID_MAX)
 			return err_set(e, "model.vocab: no id is left below %u", VOCAB_ID_MAX);
 		if (in_utf8(b))
@@ -235,6 +246,32 @@ static int spec_missing(struct draft *d, size_t used, struct err *e)
 		d->tokens[d->spec.n_tokens++] = (struct bpe_token){ (uint32_t)used++, 1, id };
 		d->spec.byte_id[b] = id;
 	}
+	return 0;
+}
+
+/* Every byte that may end a piece merges with SPLIT_END before anything else does. */
+static int spec_ends(struct draft *d, struct err *e)
+{
+	size_t file = d->merges.n, n = 0;
+	token_id both[256];
+
+	memset(both, 0xff, sizeof(both));		/* BPE_NO_ID */
+	for (uint32_t i = 0; i < d->spec.n_tokens; i++) {
+		const struct bpe_token *t = &d->tokens[i];
+
+		if (t->n == 2 && d->bytes[t->at + 1] == SPLIT_END)
+			both[d->bytes[t->at]] = t->id;
+	}
+	if (vec_reserve(&d->merges, 256) < 0)
+		return err_set(e, "not enough memory");
+	memmove(d->merges.p + 256, d->merges.p, file * sizeof(*d->merges.p));
+	for (unsigned int b = 0; b < 0xc0; b++) {
+		if (both[b] == BPE_NO_ID)
+			return err_set(e, "model.vocab: byte 0x%02x has no token with end_of_word_suffix", b);
+		d->merges.p[n++] = (struct bpe_merge){ d->spec.byte_id[b], d->spec.byte_id[SPLIT_END], both[b] };
+	}
+	memmove(d->merges.p + n, d->merges.p + 256, file * sizeof(*d->merges.p));
+	d->merges.n = n + file;
 	return 0;
 }
 
@@ -269,6 +306,8 @@ static int spec(struct draft *d, struct err *e)
 	used = spec_bytes(d);
 	if (d->byte_level && spec_missing(d, used, e) < 0)
 		return -1;
+	if (d->suffix.n > 0 && spec_ends(d, e) < 0)
+		return -1;
 	if (d->spec.byte_fallback)
 		spec_fallback(d);
 	d->spec.characters = !d->byte_level;
@@ -276,6 +315,7 @@ static int spec(struct draft *d, struct err *e)
 	d->spec.tokens = d->tokens;
 	d->spec.merges = d->merges.p;
 	d->spec.n_merges = (uint32_t)d->merges.n;
+	d->spec.ranks = d->ranks.n > 0 ? d->ranks.p : NULL;
 	return 0;
 }
 
@@ -288,6 +328,7 @@ struct lexicon *draft_lexicon(struct draft *d, struct err *e)
 {
 	struct lexicon_token *t = mem_calloc((size_t)d->vocab.entries.n + 1, sizeof(*t));
 	struct lexicon *x;
+	uint32_t n = 0;
 
 	if (t == NULL) {
 		err_set(e, "not enough memory");
@@ -295,12 +336,17 @@ struct lexicon *draft_lexicon(struct draft *d, struct err *e)
 	}
 	for (uint32_t i = 0; i < d->vocab.entries.n; i++) {
 		const struct vocab_entry *v = &d->vocab.entries.p[i];
+		struct draft_score s = d->scores.n > i ? d->scores.p[i] : (struct draft_score){ 0, false };
 
-		t[i] = (struct lexicon_token){ span_of(v->p, v->n), v->id,
-			d->scores.n > i ? d->scores.p[i] : 0 };
+		if (!s.hidden)
+			t[n++] = (struct lexicon_token){ span_of(v->p, v->n), v->id, s.score };
 	}
+	for (unsigned int b = 0; b < 256; b++)
+		d->spec.byte_id[b] = BPE_NO_ID;
+	spec_fallback(d);
+	d->words.byte_id = d->spec.byte_id;
 	d->words.tokens = t;
-	d->words.n_tokens = (uint32_t)d->vocab.entries.n;
+	d->words.n_tokens = n;
 	x = lexicon_new(&d->words, e);
 	mem_free(t);
 	return x;

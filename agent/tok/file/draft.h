@@ -1,5 +1,5 @@
-/* draft.h - a tokenizer while its files are read: tokenizer_json.c, tiktoken.c, tekken.c and
- * tokenizer_config.c fill it, and tok_load() builds from it.
+/* draft.h - a tokenizer while its files are read: tokenizer_json.c, tiktoken.c, tekken.c,
+ * sentencepiece.c and tokenizer_config.c fill it, and tok_load() builds from it.
  *
  * Strings are borrowed from the readers' documents, which live until it is built; draft_keep()
  * keeps others. */
@@ -35,13 +35,20 @@ struct draft_bert {
 	bool is, ideographs, lowercase, strips;
 };
 
+struct draft_score {
+	double score;
+	bool hidden;		/* text is never that entry */
+};
+
 struct draft {
 	struct vocab vocab;	/* contents as in the file */
 	bool byte_level;	/* written in ByteLevel's alphabet */
 	bool decoded;		/* raw bytes already (rank files, tekken.json) */
+	struct span suffix;	/* end_of_word_suffix, in the vocabulary SPLIT_END; n == 0: none */
 	bool lexicon;		/* <words> instead of <spec> */
 	struct lexicon_spec words;	/* options; <tokens> follow */
-	VEC(double) scores;	/* of Unigram, by entry of <vocab> */
+	VEC(struct draft_score) scores;	/* of Unigram, by entry of <vocab> */
+	VEC(uint32_t) ranks;	/* of <merges>; n == 0: their places */
 	struct bpe_spec spec;	/* options; <bytes>, <tokens> and <merges> follow */
 	uint8_t *bytes;
 	struct bpe_token *tokens;
@@ -77,6 +84,9 @@ int draft_merge(struct draft *d, struct bpe_merge m);	/* adds the next by rank; 
 int draft_add(struct draft *d, const struct draft_added *t, bool given, token_id *id,
     struct err *e);
 
+/* Tell if <content> ends in the suffix. */
+bool draft_ends(const struct draft *d, struct span content);
+
 /* Return the id of an added token or vocabulary entry, or BPE_NO_ID. */
 token_id draft_id(const struct draft *d, struct span content);
 
@@ -106,6 +116,10 @@ int tok_json_added(struct draft *d, const struct json_doc *doc, const struct jso
 int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config,
     struct err *e);
 int tok_tekken_read(struct draft *d, struct json_doc *doc, struct err *e);
+/* SentencePiece's model: its kind by the first bytes, 0: it is none; all of one of BPE. */
+uint64_t tok_spm_type(struct span file);
+enum { TOK_SPM_UNIGRAM = 1, TOK_SPM_BPE = 2 };
+int tok_spm_read(struct draft *d, struct span file, struct err *e);
 bool tok_tekken_is(const struct json_doc *doc);	/* tells if this is a tekken.json, good or bad */
 
 /* Known files that are not supported: return -1 and one sentence in <e> with what the file is and

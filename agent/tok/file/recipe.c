@@ -80,7 +80,7 @@ static uint32_t get_below(struct rd *r, uint32_t most)
 static void put_normal(struct wr *w, const struct normal_step *s)
 {
 	put_u32(w, s->kind);
-	put_u32(w, s->regex | s->strip_left << 1 | s->strip_right << 2);
+	put_u32(w, s->regex | s->strip_left << 1 | s->strip_right << 2 | s->flags << 3);
 	put_span(w, s->pattern);
 	put_span(w, s->content);
 }
@@ -90,10 +90,11 @@ static void get_normal(struct rd *r, struct normal_step *s)
 	uint32_t flags;
 
 	s->kind = (enum normal_kind)get_below(r, NORMAL_LAST);
-	flags = get_below(r, 7);
+	flags = get_below(r, NORMAL_FLAGS << 3 | 7);
 	s->regex = flags & 1;
 	s->strip_left = flags & 2;
 	s->strip_right = flags & 4;
+	s->flags = flags >> 3;
 	s->pattern = get_span(r);
 	s->content = get_span(r);
 }
@@ -113,7 +114,7 @@ static void get_split(struct rd *r, struct split_step *s)
 {
 	uint32_t flags;
 
-	s->kind = (enum split_kind)get_below(r, STEP_METASPACE);
+	s->kind = (enum split_kind)get_below(r, STEP_LAST);
 	s->behaviour = (enum split_behaviour)get_below(r, SPLIT_CONTIGUOUS);
 	switch (get_below(r, PREPEND_ALWAYS)) {
 	case PREPEND_FIRST: s->prepend = PREPEND_FIRST; break;

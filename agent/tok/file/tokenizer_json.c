@@ -14,17 +14,36 @@
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
 
-/* Rejects continuing_subword_prefix and end_of_word_suffix, which only older models have. */
+/* Read the mark of the last token of a word (CLIP). */
+static int read_suffix(struct draft *d, const struct json_doc *doc, const struct json_node *model,
+    struct err *e)
+{
+	const struct json_node *v = json_get(model, "end_of_word_suffix");
+
+	if (json_get_text(doc, model, "end_of_word_suffix", &d->suffix, e) < 0)
+		return -1;
+	if (d->suffix.n == 0)
+		return 0;
+	if (!d->byte_level || !d->has_split)
+		return json_refuse(doc, v, e,
+		    "only null or \"\" is understood here without the pre-tokenizer ByteLevel");
+	if (d->spec.ignore_merges)
+		return json_refuse(doc, v, e, "with ignore_merges only null or \"\" is understood here");
+	if (d->n_split == DRAFT_STEPS_MAX)
+		return json_refuse(doc, v, e, "more than %u pre-tokenizers", DRAFT_STEPS_MAX);
+	d->split[d->n_split++] = (struct split_step){ .kind = STEP_MARK_END };
+	return 0;
+}
+
+/* Rejects continuing_subword_prefix: with it a character inside a piece is another token than the
+ * same one at its beginning, but bpe.h finds tokens by their bytes alone. No known model has it. */
 static int read_options(struct draft *d, const struct json_doc *doc, const struct json_node *model,
     struct err *e)
 {
-	static const char *const empty[] = { "continuing_subword_prefix", "end_of_word_suffix" };
-	const struct json_node *v;
+	const struct json_node *v = json_get(model, "continuing_subword_prefix");
 
-	for (size_t i = 0; i < 2; i++) {
-		if ((v = json_get(model, empty[i])) != NULL && !json_is(v, ""))
-			return json_refuse(doc, v, e, "only null or \"\" is understood here");
-	}
+	if (v != NULL && !json_is(v, ""))
+		return json_refuse(doc, v, e, "only null or \"\" is understood here");
 	if ((v = json_get(model, "dropout")) != NULL &&
 	    (v->kind != NODE_NUMBER || strspn(v->s.p, "0.") < v->s.n))
 		return json_refuse(doc, v, e,
@@ -36,7 +55,7 @@ static int read_options(struct draft *d, const struct json_doc *doc, const struc
 	if (d->byte_level && d->spec.byte_fallback)
 		return json_refuse(doc, json_get(model, "byte_fallback"), e,
 		    "with ByteLevel only false is understood here");
-	return 0;
+	return read_suffix(d, doc, model, e);
 }
 
 static int read_ids(struct draft *d, struct json_doc *doc, const struct json_node *vocab,
@@ -150,6 +169,10 @@ static int find_merge(struct draft *d, const struct json_doc *doc, const char *a
 		return json_refuse_at(doc, at, e, "model.merges: a part of this merge is empty");
 	memcpy(both, part[0].p, part[0].n);
 	memcpy(both + part[0].n, part[1].p, part[1].n);
+	/* a suffix is at the end of a piece, and only there */
+	if (d->suffix.n > 0 && (draft_ends(d, part[0]) || span_eq(part[1], d->suffix) ||
+		draft_ends(d, span_of(both, part[0].n + part[1].n)) != draft_ends(d, part[1])))
+		return json_refuse_at(doc, at, e, "model.merges: end_of_word_suffix within a token");
 	whole = find_whole(d, span_of(both, part[0].n + part[1].n), guess);
 	if (whole == VOCAB_NONE)
 		return json_refuse_at(doc, at, e,
@@ -206,14 +229,24 @@ int tok_json_vocab(struct draft *d, struct json_doc *doc, const struct json_node
 	return vocab == NULL ? -1 : read_ids(d, doc, vocab, e);
 }
 
+/* Older files (t5-small, bert-base-cased) have no type: tokenizers tries BPE first, then those that
+ * have <member>. */
+static bool model_is(const struct json_node *model, const char *type, const char *member)
+{
+	const struct json_node *t = json_get(model, "type");
+
+	return t != NULL ? json_is(t, type)
+			 : json_get(model, "merges") == NULL && json_get(model, member) != NULL;
+}
+
 static int read_model(struct draft *d, struct json_doc *doc, const struct json_node *model,
     struct err *e)
 {
 	const struct json_node *type = json_get(model, "type"), *merges;
 
-	if (type != NULL && json_is(type, "WordPiece"))
+	if (model_is(model, "WordPiece", "max_input_chars_per_word"))
 		return tok_json_wordpiece(d, doc, model, e);
-	if (type != NULL && json_is(type, "Unigram"))
+	if (model_is(model, "Unigram", "unk_id"))
 		return tok_json_unigram(d, doc, model, e);
 	if (type != NULL && !json_is(type, "BPE"))
 		return json_refuse(doc, type, e,

@@ -5,7 +5,9 @@
  * ByteLevel as a normalizer is accepted only without a following pre-tokenizer, which would work on
  * characters of the alphabet, while split.h works on the text's own bytes. */
 #include "agent/base/utf8.h"
+#include "agent/tok/charsmap.h"
 #include "agent/tok/file/draft.h"
+#include "agent/tok/file/ranks_in.h"
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
 #define NESTED_MAX	8u
@@ -77,9 +79,35 @@ static const struct names normalizers[] = { { "Sequence", NORMALIZER_SEQUENCE },
 	{ "NFKD", NORMAL_NFKD }, { "Lowercase", NORMAL_LOWERCASE },
 	{ "StripAccents", NORMAL_STRIP_ACCENTS }, { "Strip", NORMAL_STRIP },
 	{ "Prepend", NORMAL_PREPEND }, { "Replace", NORMAL_REPLACE },
-	{ "ByteLevel", NORMAL_BYTE_LEVEL }, { "BertNormalizer", NORMALIZER_BERT } };
+	{ "ByteLevel", NORMAL_BYTE_LEVEL }, { "BertNormalizer", NORMALIZER_BERT },
+	{ "Nmt", NORMAL_NMT }, { "Precompiled", NORMAL_PRECOMPILED } };
 
-static int normal_fields(const struct json_doc *doc, const struct json_node *v,
+/* Read precompiled_charsmap, and check it for an error with its place. */
+static int read_charsmap(struct draft *d, const struct json_doc *doc, const struct json_node *v,
+    struct normal_step *s, struct err *e)
+{
+	struct charsmap *m;
+	struct span text;
+	struct err why;
+	ssize_t n;
+	char *p;
+
+	if (json_only(doc, v, "type precompiled_charsmap", e) < 0 ||
+	    json_need_text(doc, v, "precompiled_charsmap", &text, e) < 0)
+		return -1;
+	v = json_get(v, "precompiled_charsmap");
+	if ((p = draft_keep(d, text.p, text.n)) == NULL)
+		return err_set(e, "not enough memory");
+	if ((n = ranks_base64(text.p, text.n, p)) < 0)
+		return json_refuse(doc, v, e, "base64 is expected");
+	s->pattern = span_of(p, (size_t)n);
+	if ((m = charsmap_new(s->pattern, &why)) == NULL)
+		return json_refuse(doc, v, e, "%s", why.text);
+	charsmap_free(m);
+	return 0;
+}
+
+static int normal_fields(struct draft *d, const struct json_doc *doc, const struct json_node *v,
     struct normal_step *s, struct err *e)
 {
 	switch (s->kind) {
@@ -99,7 +127,9 @@ static int normal_fields(const struct json_doc *doc, const struct json_node *v,
 		return json_need_bool(doc, v, "strip_right", &s->strip_right, e);
 	case NORMAL_NFC: case NORMAL_NFD: case NORMAL_NFKC: case NORMAL_NFKD:
 	case NORMAL_LOWERCASE: case NORMAL_STRIP_ACCENTS: case NORMAL_BYTE_LEVEL:
-	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS: break;
+	case NORMAL_BERT_CLEAN: case NORMAL_BERT_IDEOGRAPHS: case NORMAL_BERT_MARKS: case NORMAL_NMT:
+	case NORMAL_SENTENCE: break;
+	case NORMAL_PRECOMPILED: return read_charsmap(d, doc, v, s, e);
 	}
 	return json_only(doc, v, "type", e);
 }
@@ -172,7 +202,7 @@ static int read_normal(struct draft *d, const struct json_doc *doc, const struct
 	if (d->n_normal == DRAFT_STEPS_MAX)
 		return json_refuse(doc, v, e, "more than %u normalizers", DRAFT_STEPS_MAX);
 	*s = (struct normal_step){ .kind = (enum normal_kind)kind };
-	if (normal_fields(doc, v, s, e) < 0)
+	if (normal_fields(d, doc, v, s, e) < 0)
 		return -1;
 	d->byte_level |= s->kind == NORMAL_BYTE_LEVEL;
 	d->n_normal++;

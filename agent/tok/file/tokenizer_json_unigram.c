@@ -108,7 +108,7 @@ static int read_entries(struct draft *d, struct json_doc *doc, const struct json
 		case 1: return json_refuse_at(doc, at, e, "model.vocab: \"%.*s\" stands there twice", CUT(text));
 		default: return err_set(e, "not enough memory");
 		}
-		if (vec_push(&d->scores, score) < 0)
+		if (vec_push(&d->scores, ((struct draft_score){ score, false })) < 0)
 			return err_set(e, "not enough memory");
 	}
 	return more;

@@ -8,16 +8,13 @@
 #include "agent/base/utf8.h"
 #include "agent/tok/lexicon/lexicon_in.h"
 
-#define STEPS_PIECE	1u
-#define STEP_BYTES	2u		/* looked up per step of work.h */
-
 /* ---- the block ------------------------------------------------------------------------------- */
 
 void lexicon_free(struct lexicon *x)
 {
 	if (x == NULL)
 		return;
-	mem_free(x->owned);
+	mem_free_line(x->owned);
 	mem_free(x);
 }
 
@@ -35,7 +32,7 @@ static bool head_holds(const struct lex_head *h, size_t n)
 {
 	return h->magic == LEX_MAGIC && h->log2_slots > 0 && h->log2_slots <= 26 &&
 	       h->n_nodes > NODE_ROOT && h->n_nodes <= NODES_MAX && h->inside < h->n_nodes &&
-	       h->max_chars <= LEXICON_CHARS_MAX && h->kind <= LEXICON_UNIGRAM && lex_block_bytes(h) == n;
+	       h->max_chars <= LEXICON_CHARS_MAX && h->kind <= LEXICON_SENTENCE && lex_block_bytes(h) == n;
 }
 
 static bool slots_hold(const struct lexicon *x)
@@ -110,7 +107,7 @@ static void wordpiece(const struct lexicon *x, struct work_left *w, const uint8_
 		out->n = from;
 		out->p[out->n++] = x->head->unk;
 	}
-	work_spend(w, STEPS_PIECE + looks / STEP_BYTES);
+	work_spend(w, LEX_WORDPIECE * (LEX_STEPS_PIECE + (uint64_t)looks * x->look));
 }
 
 static int wordpiece_one(const struct lexicon *x, struct work_left *w, const uint8_t *p, size_t n,
@@ -157,14 +154,14 @@ int lexicon_long_start(const struct lexicon *x, struct lexicon_scratch *c, const
 	c->p = p;
 	c->n = n;
 	c->at = 0;
-	return x->head->kind == LEXICON_UNIGRAM ? unigram_start(c) : 0;
+	return x->head->kind != LEXICON_WORDPIECE ? unigram_start(c) : 0;
 }
 
 int lexicon_long_step(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
     struct ids *out)
 {
-	return x->head->kind == LEXICON_UNIGRAM ? unigram_step(x, c, w, out)
-						: wordpiece_one(x, w, c->p, c->n, out);
+	return x->head->kind != LEXICON_WORDPIECE ? unigram_step(x, c, w, out)
+						  : wordpiece_one(x, w, c->p, c->n, out);
 }
 
 int lexicon_encode(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,

@@ -6,6 +6,7 @@
  *   Unigram     "routers" -> rout ers    the tokens with the highest sum of scores. A character
  *                             without a token has a score below all others; such characters in a
  *                             row are one <unk>, or the tokens of their bytes (byte_fallback).
+ *   Sentence    Unigram with sums of floats, as SentencePiece adds.
  *
  * The trie is one table of edges, (node, byte) -> node, with a slot found by a hash, and the id of
  * each node. All of it is one block without pointers, which is also the image. Immutable and shared
@@ -21,14 +22,14 @@ struct lexicon_scratch;
 struct lexicon_token {
 	struct span text;
 	token_id id;
-	double score;			/* Unigram; finite */
+	double score;			/* Unigram; finite; Sentence: a float, at most 0 */
 };
 
 #define LEXICON_CHARS_MAX	4096u	/* of max_chars */
 #define LEXICON_TOKEN_MAX	65535u	/* bytes of a token */
 
 struct lexicon_spec {
-	enum lexicon_kind { LEXICON_WORDPIECE, LEXICON_UNIGRAM } kind;
+	enum lexicon_kind { LEXICON_WORDPIECE, LEXICON_UNIGRAM, LEXICON_SENTENCE } kind;
 	const struct lexicon_token *tokens;	/* their texts differ */
 	uint32_t n_tokens;
 	/* WordPiece */
@@ -36,6 +37,7 @@ struct lexicon_spec {
 	uint32_t max_chars;		/* a longer piece is <unk>; at most LEXICON_CHARS_MAX */
 	/* Unigram */
 	bool byte_fallback;
+	const token_id *byte_id;	/* of <0x00> .. <0xFF>, or BPE_NO_ID; needed if <byte_fallback> */
 	token_id unk;
 };
 

@@ -10,9 +10,17 @@
 
 size_t lex_block_bytes(const struct lex_head *h)
 {
-	size_t node = sizeof(token_id) + (h->kind == LEXICON_UNIGRAM ? sizeof(double) : 0);
+	size_t node = sizeof(token_id) + (h->kind != LEXICON_WORDPIECE ? sizeof(double) : 0);
 
 	return sizeof(*h) + (sizeof(struct lex_slot) << h->log2_slots) + h->n_nodes * node;
+}
+
+static uint32_t look_steps(size_t bytes)
+{
+	return bytes <= 2u << 20  ? LEX_LOOK_SMALL
+	     : bytes <= 8u << 20  ? LEX_LOOK_MEDIUM
+	     : bytes <= 32u << 20 ? LEX_LOOK_LARGE
+				  : LEX_LOOK_HUGE;
 }
 
 void lex_point(struct lexicon *x, const void *block)
@@ -20,8 +28,9 @@ void lex_point(struct lexicon *x, const void *block)
 	x->head = block;
 	x->slot = (const struct lex_slot *)(x->head + 1);
 	x->score = (const double *)(const void *)(x->slot + ((size_t)1 << x->head->log2_slots));
-	x->id = (const token_id *)(x->score + (x->head->kind == LEXICON_UNIGRAM ? x->head->n_nodes : 0));
+	x->id = (const token_id *)(x->score + (x->head->kind != LEXICON_WORDPIECE ? x->head->n_nodes : 0));
 	x->bytes = lex_block_bytes(x->head);
+	x->look = look_steps(x->bytes);
 	x->shift = 32 - x->head->log2_slots;
 	x->mask = (1u << x->head->log2_slots) - 1;
 }
@@ -86,7 +95,7 @@ static void put_tokens(const struct lexicon *x, char *block, const struct lexico
 			path[at + 1] = next++;
 		}
 		id[path[s.n]] = t[i].id;
-		if (x->head->kind == LEXICON_UNIGRAM)
+		if (x->head->kind != LEXICON_WORDPIECE)
 			score[path[s.n]] = t[i].score;
 		before = s;
 	}
@@ -109,7 +118,7 @@ static double unk_score(const struct lexicon_spec *spec)
 
 	for (uint32_t i = 1; i < spec->n_tokens; i++)
 		least = spec->tokens[i].score < least ? spec->tokens[i].score : least;
-	return least - 10;
+	return spec->kind == LEXICON_SENTENCE ? (double)(float)(least - 10) : least - 10;
 }
 
 static int build(struct lexicon *x, const struct lexicon_spec *spec,
@@ -123,10 +132,12 @@ static int build(struct lexicon *x, const struct lexicon_spec *spec,
 
 	if (nodes > NODES_MAX)
 		return err_set(e, "model.vocab: more than %u beginnings of tokens", NODES_MAX);
+	if (spec->byte_fallback)
+		memcpy(h.byte_id, spec->byte_id, sizeof(h.byte_id));
 	while ((1u << h.log2_slots) < 2 * nodes)
 		h.log2_slots++;
 	h.n_nodes = (uint32_t)nodes;
-	if ((x->owned = mem_alloc(lex_block_bytes(&h))) == NULL)
+	if ((x->owned = mem_alloc_huge(lex_block_bytes(&h))) == NULL)
 		return err_set(e, "not enough memory");
 	head = x->owned;
 	*head = h;

@@ -14,6 +14,7 @@ struct lex_head {
 	token_id unk;
 	uint32_t kind, byte_fallback;
 	double unk_score;		/* of a character without a token */
+	token_id byte_id[256];		/* if <byte_fallback> */
 };
 
 struct lex_slot {
@@ -29,12 +30,27 @@ struct lexicon {
 	size_t bytes;			/* of the block */
 	unsigned shift;
 	uint32_t mask;
+	uint32_t look;			/* LEX_LOOK_...: steps of work.h to look up a byte */
 	void *owned;			/* the block; NULL: borrowed from an image */
 };
 
-#define LEX_MAGIC	0x4c455832u
+#define LEX_MAGIC	0x4c455833u
 #define NODE_ROOT	1u
 #define NODES_MAX	(1u << 24)
+
+/* Steps of work.h. A step of bpe.h is 22 to 51 instructions (callgrind, random letters and Han with
+ * Llama 3.2); here a byte that is looked up is about 30, a character of Unigram or a piece of
+ * WordPiece about 90 more. In large tables a look-up waits for memory. Against the time of a step
+ * of BPE in the same run, with random vocabularies and texts of their tokens: 1 look-up is 1 step
+ * with 1 MB, 2 with 6 MB, 4 with 12 MB, 6 to 8 from 50 MB on (and 12 with 176 MB, which no known
+ * vocabulary has). WordPiece costs twice that, because each look-up waits for the one before. */
+#define LEX_WORDPIECE	2u
+#define LEX_STEPS_PIECE	4u
+#define LEX_STEPS_CHAR	4u
+#define LEX_LOOK_SMALL	1u		/* up to 2 MiB */
+#define LEX_LOOK_MEDIUM	2u		/* up to 8 MiB */
+#define LEX_LOOK_LARGE	4u		/* up to 32 MiB */
+#define LEX_LOOK_HUGE	8u
 
 size_t lex_block_bytes(const struct lex_head *h);
 void lex_point(struct lexicon *x, const void *block);

@@ -1,15 +1,18 @@
 /* unigram.c - the way through a piece with the highest sum of scores, as tokenizers 0.22 finds it:
  * from each character on, all tokens that begin there, the shorter first; a later way to the same
  * place counts only if its sum is higher. Sums are of doubles in the same order, so ties and
- * roundings are the same. */
-#include <stdio.h>
-
+ * roundings are the same.
+ *
+ * SentencePiece does the same with floats (LEXICON_SENTENCE). From 0.2.2 on a sum is rounded before
+ * it is compared, and sums below -100,000 begin anew; up to 0.2.1 it is rounded only when it is
+ * kept, so of nearly equal ways the later one may win. Here it is as from 0.2.2 on. Rounding the
+ * double sum of two floats is the sum of floats. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/lexicon/lexicon_in.h"
 
-#define STEPS_CHAR	1u
-#define STEP_BYTES	2u		/* looked up per step of work.h */
+#define REBASE_BELOW	-100000.0
+#define REBASE_BYTES	512u		/* of a piece: sentencepiece.c */
 
 int unigram_start(struct lexicon_scratch *c)
 {
@@ -23,6 +26,11 @@ int unigram_start(struct lexicon_scratch *c)
 	c->best.p[0] = (struct lex_best){ .score = 0, .from = 0 };
 	c->best.n = c->n + 1;
 	return 0;
+}
+
+static double sum(const struct lexicon *x, double a, double b)
+{
+	return x->head->kind == LEXICON_SENTENCE ? (double)(float)(a + b) : a + b;
 }
 
 static void offer(struct lex_best *to, double score, size_t from, token_id id)
@@ -46,11 +54,11 @@ static size_t extend(const struct lexicon *x, struct lexicon_scratch *c, size_t 
 		i++;
 		if (x->id[node] == BPE_NO_ID)
 			continue;
-		offer(&c->best.p[i], x->score[node] + score, at, x->id[node]);
+		offer(&c->best.p[i], sum(x, x->score[node], score), at, x->id[node]);
 		single |= i - at == len;
 	}
 	if (!single)
-		offer(&c->best.p[at + len], x->head->unk_score + score, at, x->head->unk);
+		offer(&c->best.p[at + len], sum(x, x->head->unk_score, score), at, x->head->unk);
 	return i - at + 1;
 }
 
@@ -64,14 +72,6 @@ static token_id find(const struct lexicon *x, const uint8_t *p, size_t n)
 	return node != 0 ? x->id[node] : BPE_NO_ID;
 }
 
-static token_id byte_token(const struct lexicon *x, uint8_t b)
-{
-	char name[8];
-
-	snprintf(name, sizeof(name), "<0x%02X>", b);
-	return find(x, (const uint8_t *)name, 6);
-}
-
 /* Append the ids of characters without tokens: of their bytes if all of these have one. <out> has
  * room. */
 static void put_unknown(const struct lexicon *x, const uint8_t *p, size_t n, struct ids *out)
@@ -80,7 +80,7 @@ static void put_unknown(const struct lexicon *x, const uint8_t *p, size_t n, str
 	size_t i = 0;
 
 	if (id == BPE_NO_ID && x->head->byte_fallback) {
-		while (i < n && (id = byte_token(x, p[i])) != BPE_NO_ID)
+		while (i < n && (id = x->head->byte_id[p[i]]) != BPE_NO_ID)
 			out->p[out->n + i++] = id;
 		if (i == n) {
 			out->n += n;
@@ -116,6 +116,19 @@ static int put_way(const struct lexicon *x, struct lexicon_scratch *c, struct id
 	return 0;
 }
 
+/* Subtract the sum at the current place from it and from all later ones, as SentencePiece does, so
+ * that sums of long texts keep their precision. */
+static void rebase(struct lexicon_scratch *c)
+{
+	double base = c->best.p[c->at].score;
+	size_t end = c->n - c->at < REBASE_BYTES ? c->n : c->at + REBASE_BYTES;
+
+	for (size_t i = c->at; i <= end; i++) {
+		if (c->best.p[i].from != BEST_NONE)
+			c->best.p[i].score = (double)(float)(c->best.p[i].score - base);
+	}
+}
+
 int unigram_step(const struct lexicon *x, struct lexicon_scratch *c, struct work_left *w,
     struct ids *out)
 {
@@ -125,9 +138,13 @@ int unigram_step(const struct lexicon *x, struct lexicon_scratch *c, struct work
 	for (; c->at < c->n; c->at += len) {
 		if (work_spent(w))
 			return 1;
+		if (x->head->kind == LEXICON_SENTENCE && c->best.p[c->at].score < REBASE_BELOW) {
+			rebase(c);
+			work_spend(w, REBASE_BYTES / 4);
+		}
 		len = utf8_get(c->p + c->at, c->n - c->at, &cp);
 		looks = extend(x, c, c->at, len);
-		work_spend(w, STEPS_CHAR + looks / STEP_BYTES);
+		work_spend(w, LEX_STEPS_CHAR + (uint64_t)looks * x->look);
 	}
 	return put_way(x, c, out);
 }

@@ -50,6 +50,7 @@ static const char *const names[] = {
 	[STEP_WHITESPACE_SPLIT] = "WhitespaceSplit",
 	[STEP_CHAR_DELIMITER] = "CharDelimiterSplit",
 	[STEP_METASPACE] = "Metaspace",
+	[STEP_MARK_END] = "end_of_word_suffix",
 };
 #define NAMES	(sizeof(names) / sizeof(names[0]))
 
@@ -195,6 +196,7 @@ static int make_step(struct split *m, const struct split_step *t, bool more, str
 		return regex_step(s, SPAN(WHITESPACE), false, e);
 	case STEP_METASPACE:
 		return metaspace_step(m, t, s, e);
+	case STEP_MARK_END:			/* not the last one */
 	case STEP_BYTE_LEVEL:
 		break;
 	}
@@ -204,8 +206,10 @@ static int make_step(struct split *m, const struct split_step *t, bool more, str
 static int make_steps(struct split *s, const struct split_step *steps, size_t n, struct err *e)
 {
 	struct err why = { .text = "" };
+	bool end = n > 0 && steps[n - 1].kind == STEP_MARK_END;
 	size_t i;
 
+	n -= end;
 	for (i = 0; i < n; i++) {
 		if ((unsigned)steps[i].behaviour > SPLIT_CONTIGUOUS)
 			err_set(&why, "this behaviour is not known");
@@ -219,6 +223,8 @@ static int make_steps(struct split *s, const struct split_step *steps, size_t n,
 			s->step[s->n++] = (struct step){ .run = RUN_TO_BYTES };
 			break;
 		}
+	if (end)
+		s->step[s->n++] = (struct step){ .run = RUN_END };
 	return 0;
 }
 

@@ -17,6 +17,8 @@
 #include "agent/base/types.h"
 #include "agent/tok/part.h"
 
+#define SPLIT_END	0xffu		/* never in UTF-8 */
+
 struct split;
 struct split_scratch;
 
@@ -42,7 +44,11 @@ struct split_step {
 		STEP_WHITESPACE,	/* Whitespace: \w+|[^\w\s]+ */
 		STEP_WHITESPACE_SPLIT,
 		STEP_CHAR_DELIMITER,	/* CharDelimiterSplit: <pattern> is the character */
-		STEP_METASPACE		/* Metaspace: <pattern> is the replacement, <prepend>, <split> */
+		STEP_METASPACE,		/* Metaspace: <pattern> is the replacement, <prepend>, <split> */
+		/* Append SPLIT_END to each piece, after all other steps: for end_of_word_suffix, which the
+		 * vocabulary has as this byte */
+		STEP_MARK_END,
+		STEP_LAST = STEP_MARK_END
 	} kind;
 	struct span pattern;
 	enum split_behaviour behaviour;

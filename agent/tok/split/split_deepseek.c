@@ -14,11 +14,6 @@
 #define STOP	(1u << 8)	/* no class of unicode.h */
 #define WORD	(UC_LETTER | UC_MARK)
 
-SCAN_INLINE bool in_cjk(uint32_t cp)
-{
-	return cp - 0x4e00 <= 0x9fa5 - 0x4e00 || cp - 0x3040 <= 0x30ff - 0x3040;
-}
-
 /* Return the class of the character at <p> for a text that is <cjk> or not. STOP: outside of it, or
  * the end. */
 SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, bool cjk, size_t *len)
@@ -35,7 +30,7 @@ SCAN_INLINE unsigned class_at(const uint8_t *p, const uint8_t *end, bool cjk, si
 	}
 	*len = utf8_get(p, (size_t)(end - p), &cp);
 	k = uc_class(cp);
-	return k & UC_NUMBER || in_cjk(cp) != cjk ? STOP : k;
+	return k & UC_NUMBER || scan_cjk(cp) != cjk ? STOP : k;
 }
 
 /* Return the end of a run of <classes>. */
@@ -105,7 +100,7 @@ SCAN_INLINE const uint8_t *piece(const uint8_t *p, struct scan s)
 	utf8_get(p, (size_t)(s.end - p), &cp);
 	if (uc_class(cp) & UC_NUMBER)
 		return scan_digits(p, s, 3);
-	cjk = in_cjk(cp);
+	cjk = scan_cjk(cp);
 	k = class_at(p, s.end, cjk, &len);
 	q = p + len;
 	if (q == s.end && !s.last)
@@ -126,5 +121,5 @@ void split_scan_deepseek(const uint8_t *p, size_t n, bool last, struct pieces *o
 {
 	struct scan s = { p + n, last };
 
-	SCAN_LOOP(scan_word(p, s, scan_joins[*p]) ?: piece(p, s));
+	SCAN_LOOP_BLOCKS(BLOCK_BEST(deepseek), scan_word(p, s, scan_joins[*p]) ?: piece(p, s));
 }

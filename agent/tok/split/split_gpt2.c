@@ -43,5 +43,5 @@ void split_scan_gpt2(const uint8_t *p, size_t n, bool last, struct pieces *out)
 {
 	struct scan s = { p + n, last };
 
-	SCAN_LOOP(scan_word(p, s, *p == ' ') ?: piece(p, s));
+	SCAN_LOOP_BLOCKS(BLOCK_BEST(gpt2), scan_word(p, s, *p == ' ') ?: piece(p, s));
 }

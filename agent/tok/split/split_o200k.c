@@ -148,24 +148,26 @@ SCAN_INLINE const uint8_t *cased_word(const uint8_t *p, struct scan s, bool suff
 }
 
 SCAN_INLINE void scan(const uint8_t *p, size_t n, bool last, struct pieces *out,
-    struct split_params f)
+    struct split_params f, split_block_fn *blocks)
 {
 	struct scan s = { p + n, last };
 
-	SCAN_LOOP(cased_word(p, s, f.suffix) ?: piece(p, s, f));
+	SCAN_LOOP_BLOCKS(blocks, cased_word(p, s, f.suffix) ?: piece(p, s, f));
 }
 
 void split_scan_o200k(const uint8_t *p, size_t n, bool last, struct pieces *out)
 {
-	scan(p, n, last, out, (struct split_params){ .digits = 3, .suffix = true, .slash = true });
+	scan(p, n, last, out, (struct split_params){ .digits = 3, .suffix = true, .slash = true },
+	    BLOCK_BEST(o200k));
 }
 
 void split_scan_tekken(const uint8_t *p, size_t n, bool last, struct pieces *out)
 {
-	scan(p, n, last, out, (struct split_params){ .digits = 1, .slash = true });
+	scan(p, n, last, out, (struct split_params){ .digits = 1, .slash = true }, BLOCK_BEST(tekken));
 }
 
 void split_scan_kimi(const uint8_t *p, size_t n, bool last, struct pieces *out)
 {
-	scan(p, n, last, out, (struct split_params){ .digits = 3, .suffix = true, .han = true });
+	scan(p, n, last, out, (struct split_params){ .digits = 3, .suffix = true, .han = true },
+	    BLOCK_BEST(kimi));
 }

@@ -19,7 +19,8 @@
  * Patterns with atomic groups are interpreted, because the JIT of 10.42 backtracks into them: on
  * "ab1bab", (?>[ab]+|(?:[^ ]{2})+b)\P{N} matches by an alternative that must not be tried any more.
  * So are all patterns where the system refuses executable memory (MemoryDenyWriteExecute= of
- * systemd, or a reload in the sandbox); their items then cost what interpreting them takes. */
+ * systemd, or a reload in the sandbox); their items then cost what interpreting them takes. On
+ * arm64, so are patterns on texts at the end of a page (jit_may_read()). */
 #include "agent/tok/split/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -40,6 +41,11 @@
 #define STEP_BYTES	8
 #define STEP_CALLOUTS	2
 #define STEPS_SLOW	4
+
+/* At most so many bytes after a text are read by the JIT of arm64: the aligned 16 that hold a byte
+ * at most 11 after the text (MAX_N_CHARS in PCRE2). Pages are at least this large. */
+#define JIT_PAST	32
+#define PAGE_LEAST	4096
 
 struct regex {
 	pcre2_general_context *general;
@@ -221,10 +227,24 @@ static int count_item(pcre2_callout_block *b, void *arg)
 	    : 0;
 }
 
+/* Return whether JIT code for arm64 reads only memory that exists. Before PCRE2 10.47, it searches
+ * for the first characters of a match also where the text ends: "[\r\n]" after a last line end
+ * reads the next 16 bytes. In the page of the last byte that does no harm. */
+static bool jit_may_read(const uint8_t *p, size_t n)
+{
+#ifdef __aarch64__
+	return n > 0 && (uintptr_t)(p + n - 1) % PAGE_LEAST + JIT_PAST < PAGE_LEAST;
+#else
+	return true;
+#endif
+}
+
 static int match(const struct regex *r, const pcre2_code *code, struct regex_scratch *c,
     struct work_left *w, const uint8_t *p, size_t n, size_t from)
 {
-	struct count k = { .work = w, .last = from, .price = r->no_jit ? STEPS_SLOW : 0 };
+	bool jit = !r->no_jit && jit_may_read(p, n);
+	struct count k = { .work = w, .last = from, .price = jit ? 0 : STEPS_SLOW };
+	uint32_t options = PCRE2_NO_UTF_CHECK | (jit ? 0 : PCRE2_NO_JIT);
 	int rc;
 
 	k.price += r->cost.least / STEP_BYTES;
@@ -232,7 +252,7 @@ static int match(const struct regex *r, const pcre2_code *code, struct regex_scr
 	if (work_spent(w))
 		return -1;
 	pcre2_set_callout(c->match, r->cost.counted ? count_item : NULL, &k);
-	rc = pcre2_match(code, p, n, from, PCRE2_NO_UTF_CHECK, c->data, c->match);
+	rc = pcre2_match(code, p, n, from, options, c->data, c->match);
 	if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
 		k.price += STEPS_SLOW;
 		k.last = from;

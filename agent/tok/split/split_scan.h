@@ -12,6 +12,7 @@
 
 #include "agent/base/simd16.h"
 #include "agent/tok/split/split.h"
+#include "agent/tok/split/split_block.h"
 #include "agent/tok/unicode/unicode.h"
 
 /* Return the pieces of <n> bytes of whole characters at <p>: fills out->end, ->n and ->used. */
@@ -56,6 +57,12 @@ SCAN_INLINE bool scan_ascii_letter(uint8_t b)
 /* 1 for ASCII bytes that are neither letter, digit, CR nor LF: with letters after them they make
  * one piece in all families except GPT-2's. */
 extern const uint8_t scan_joins[256];
+
+/* Tell if a character is in one of DeepSeek's ranges. */
+SCAN_INLINE bool scan_cjk(uint32_t cp)
+{
+	return cp - 0x4e00 <= 0x9fa5 - 0x4e00 || cp - 0x3040 <= 0x30ff - 0x3040;
+}
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
@@ -203,14 +210,42 @@ SCAN_INLINE const uint8_t *scan_word(const uint8_t *p, struct scan s, size_t joi
 
 /* The body of a scanner: a split_scan_fn with its parameters and a struct scan <s>. STEP is an
  * expression for the end of the piece at <p>, or NULL for "more". */
-#define SCAN_LOOP(STEP) \
+#define SCAN_LOOP(STEP)	SCAN_LOOP_BLOCKS((split_block_fn *)NULL, STEP)
+
+/* The same for a family with BLOCKS, which find most pieces. Where they found few (SCAN_FEW), the
+ * next SCAN_LEFT pieces are found by STEP, and twice as many each time that repeats, up to
+ * SCAN_AGAIN, because texts that blocks do not know, such as Tamil for o200k, rarely change. A
+ * batch may end early, so that STEP need not fill it. */
+#define SCAN_FEW	4u
+#define SCAN_LEFT	16u
+#define SCAN_AGAIN	128u
+#define SCAN_LOOP_BLOCKS(BLOCKS, STEP) \
 	do { \
 		const uint8_t *begin = p, *next; \
-		uint32_t k = 0; \
+		split_block_fn *run64 = (BLOCKS); \
+		uint32_t k = 0, found, left = 0, next_left = SCAN_LEFT; \
 \
-		while (p < s.end && k < SPLIT_BATCH && (next = (STEP)) != NULL) { \
+		while (p < s.end && k < SPLIT_BATCH) { \
+			if (run64 != NULL && left == 0 && (size_t)(s.end - p) >= BLOCK_BYTES) { \
+				if (k + BLOCK_PIECES > SPLIT_BATCH) \
+					break; \
+				found = run64(p, (size_t)(s.end - p), (uint32_t)(p - begin), out->end + k, \
+				    SPLIT_BATCH - k); \
+				if (found > 0) { \
+					k += found; \
+					p = begin + out->end[k - 1]; \
+				} \
+				left = found < SCAN_FEW ? next_left : 0; \
+				next_left = found >= SCAN_FEW ? SCAN_LEFT : \
+				    next_left < SCAN_AGAIN ? 2 * next_left : SCAN_AGAIN; \
+				if (found > 0) \
+					continue; \
+			} \
+			if ((next = (STEP)) == NULL) \
+				break; \
 			p = next; \
 			out->end[k++] = (uint32_t)(p - begin); \
+			left -= left > 0; \
 		} \
 		out->n = k; \
 		out->used = (size_t)(p - begin); \

@@ -341,6 +341,13 @@ static int to_bytes(const uint8_t *p, size_t n, struct piece_list *out, struct b
 	return put_end(out, b->n);
 }
 
+static int put_mark(const uint8_t *p, size_t n, struct piece_list *out, struct buf *b)
+{
+	static const uint8_t mark = SPLIT_END;
+
+	return put_bytes(b, p, n) < 0 || put_bytes(b, &mark, 1) < 0 ? -1 : put_end(out, b->n);
+}
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 /* *part: what the first piece begins; a step may remove its first byte. */
@@ -369,6 +376,8 @@ static int run_step(const struct step *s, struct steps_scratch *c, const struct 
 			rc = run_falcon(c, p, n, at, out);
 		else if (s->run == RUN_TO_BYTES)
 			rc = to_bytes(p, n, out, b);
+		else if (s->run == RUN_END)
+			rc = put_mark(p, n, out, b);
 		else
 			rc = split_piece(s, c, p, n, at, out, b);
 		if (rc < 0)

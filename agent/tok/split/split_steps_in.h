@@ -16,7 +16,8 @@ struct step {
 		RUN_PREFIX_SPACE,
 		RUN_METASPACE,
 		RUN_TO_CHARS,
-		RUN_TO_BYTES
+		RUN_TO_BYTES,
+		RUN_END
 	} run;
 	split_scan_fn *scan;		/* SCAN: adjacent matches */
 	struct regex *regex;		/* REGEX; owned */

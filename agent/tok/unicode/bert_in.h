@@ -2,9 +2,7 @@
 #ifndef KVROUTE_TOK_UNICODE_BERT_IN_H
 #define KVROUTE_TOK_UNICODE_BERT_IN_H
 
-struct uc_range {
-	uint32_t first, last;
-};
+#include "agent/tok/unicode/ranges.h"
 
 /* control characters, U+FFFD: clean_text */
 static const struct uc_range bert_controls[] = {

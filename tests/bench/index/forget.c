@@ -9,12 +9,14 @@
 struct calls {
 	struct series t;
 	size_t n;			/* calls of this pass */
+	uint64_t records, pages;	/* evicted: the most of one call, which no load of the machine changes */
 };
 
 static void calls_init(struct calls *c)
 {
 	series_init(&c->t, CALLS_MAX);
 	c->n = 0;
+	c->records = c->pages = 0;
 }
 
 static void add_call(struct calls *c, uint64_t t)
@@ -48,13 +50,21 @@ static uint64_t total(const struct calls *c)
 
 static void slices(struct door *d, struct calls *c)
 {
+	struct door_stats st, before;
 	bool more = true;
 	uint64_t t;
 
+	door_stats(d, &before);
 	while (more) {
 		t = ticks();
 		more = door_slice(d, 0);
 		add_call(c, ticks() - t);
+		door_stats(d, &st);
+		if (st.evicted_records - before.evicted_records > c->records)
+			c->records = st.evicted_records - before.evicted_records;
+		if (st.evicted_pages - before.evicted_pages > c->pages)
+			c->pages = st.evicted_pages - before.evicted_pages;
+		before = st;
 	}
 }
 
@@ -114,9 +124,10 @@ static void say_evict(
 	printf(
 	    "bench index_evict workload=%s servers=%u page=%u how=%s records=%llu ns_per_record=%.0f "
 	    "longest_us=%.1f "
-	    "calls=%zu\n",
+	    "most_records=%llu most_pages=%llu calls=%zu\n",
 	    b->name, b->n_servers, b->w.page, how, (unsigned long long)records,
-	    ns / (double)records, bench_ns(b, longest(c)) / 1e3, c->n);
+	    ns / (double)records, bench_ns(b, longest(c)) / 1e3, (unsigned long long)c->records,
+	    (unsigned long long)c->pages, c->n);
 }
 
 /* Commit large prompts that no other server has, until <records> were evicted or <calls> are

@@ -16,8 +16,8 @@
 
 enum work { KEYS, READ, MIXED };
 
-struct job {
-	struct bench *b;
+struct job {			/* on lines of its own: each operation writes to it */
+	_Alignas(128) struct bench *b;
 	struct door *d;
 	pthread_barrier_t *start;
 	enum work work;

@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -119,8 +120,13 @@ class Agent(Fleet):
 
     def spawn_agent(self):
         path = self.write("kvroute.yaml", self.agent_yaml())
-        self.spawn("agent", [os.path.join(BUILD, "kvroute"), "-f", path] + self.argv, env=self.env,
-                   preexec_fn=self.before)
+        program = os.path.join(BUILD, "kvroute")
+        if self.before:
+            # it may become a user who cannot search the folders of this tree, as /root
+            program = os.path.join(self.folder, "kvroute")
+            if not os.path.exists(program):
+                shutil.copy(os.path.join(BUILD, "kvroute"), program)
+        self.spawn("agent", [program, "-f", path] + self.argv, env=self.env, preexec_fn=self.before)
 
     @property
     def pid(self):

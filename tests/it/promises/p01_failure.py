@@ -15,6 +15,7 @@ equally late.
 import collections
 import functools
 import http.client
+import json
 import os
 import re
 import signal
@@ -37,6 +38,7 @@ from spop_client import (ACK, AGENT_DISCONNECT, AGENT_HELLO, FIN, HAPROXY_HELLO,
 
 TIMEOUT_PROCESSING_MS = 50
 SLACK_MS = 10
+UPLOAD_PAUSE_SECONDS = 12
 CLIENTS, PER_CLIENT = 4, 260
 ENGINE = ["--prefill-tps", "10000000", "--decode-ms", "0"]
 BODY = (b'{"model":"stub","max_tokens":1,"messages":[{"role":"user","content":"'
@@ -230,6 +232,36 @@ def absent():
         judge("absent", Load(f.port, PER_CLIENT).start().join(), at)
 
 
+def slow_uploads():
+    """A client that pauses longer than HAProxy's usual 10 s for a request is not given up, with and
+    without an agent."""
+    body = json.dumps({"model": "stub", "max_tokens": 1, "messages": [
+        {"role": "user", "content": "slow " * 4000}]}).encode()
+
+    def upload(f, got):
+        c = http.client.HTTPConnection("127.0.0.1", f.port, timeout=HANG_SECONDS)
+        c.putrequest("POST", "/v1/chat/completions")
+        c.putheader("content-type", "application/json")
+        c.putheader("content-length", str(len(body)))
+        c.endheaders(body[:len(body) // 2])
+        time.sleep(UPLOAD_PAUSE_SECONDS)
+        c.send(body[len(body) // 2:])
+        got.append(c.getresponse().status)
+        c.close()
+
+    with fleet() as asked, fleet(agent=False) as absent_one:
+        wait_for("HAProxy's check of the agent", 10,
+                 lambda: absent_one.up_servers("spoe_agent") == 0)
+        got = []
+        both = [threading.Thread(target=upload, args=(f, got)) for f in (asked, absent_one)]
+        for t in both:
+            t.start()
+        for t in both:
+            t.join()
+        print("promise 1: case=\"slow uploads\" statuses=%s" % got, flush=True)
+        assert got == [200, 200], got
+
+
 def signalled(name, sig):
     def case():
         with fleet() as f:
@@ -313,6 +345,8 @@ def keep_busy(port, over):
 
 
 def saturated():
+    """The only verdict here on times, as no count tells that a timer ended late: one beside
+    another, at the same load, in the same process."""
     plain, hung, tarpit, agent_port = free_ports(4)
     agent, over = FakeAgent(agent_port, "nothing"), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
@@ -354,11 +388,13 @@ def saturated():
     equal = [len(ms) for ms in waits.values()]
     assert equal == [WAITERS * EACH] * 3, "requests without an answer: %s" % equal
     assert p50[hung] >= TIMEOUT_PROCESSING_MS - 1, "nobody waited: %.1f ms" % p50[hung]
-    assert p50[hung] <= p50[tarpit] + SLACK_MS, ("a hung agent costs more than a timer of as many "
-                                                 "milliseconds")
+    # the end of a tarpit is one pass of HAProxy, that of an event may be two, and a request without
+    # a timer shows what a pass takes on this machine at this load
+    limit = p50[tarpit] + p50[plain] + SLACK_MS
+    assert p50[hung] <= limit, "a hung agent costs more than a timer of as many milliseconds"
 
 
-CASES = [("absent", absent), signalled("kill -9", signal.SIGKILL),
+CASES = [("absent", absent), ("slow uploads", slow_uploads), signalled("kill -9", signal.SIGKILL),
          signalled("SIGSTOP", signal.SIGSTOP)] \
     + [fake(how)
        for how in ["silent"] + sorted(set(REPLIES) - {"nothing"})] + [("saturated", saturated)]

@@ -19,7 +19,7 @@ from agent import *  # noqa: E402,F403
 from raw import *  # noqa: E402,F403
 from spop_client import ACK, AGENT_DISCONNECT, AGENT_HELLO  # noqa: E402
 
-SHIM_FILE_BYTES = 8 + 65536 * 24
+SHIM_FILE_BYTES = 16 + 65536 * 32
 CASES = []
 
 
@@ -41,14 +41,17 @@ class Writes:
     def n(self):
         return struct.unpack_from("=Q", self.map, 0)[0]
 
+    def reads(self):
+        return struct.unpack_from("=Q", self.map, 8)[0]
+
     def since(self, start):
-        """[(descriptor, asked, done)]"""
+        """[(descriptor, asked, done, reads before it)]"""
         assert self.n() <= 65536, "more writes than the shim keeps"
         return wait_for("writes to return", 10, lambda: self.returned(start))[0]
 
     def returned(self, start):
         """Return None if the peer has the bytes but write() has not returned yet."""
-        rows = [struct.unpack_from("=qqq", self.map, 8 + 24 * i) for i in range(start, self.n())]
+        rows = [struct.unpack_from("=qqqq", self.map, 16 + 32 * i) for i in range(start, self.n())]
         return None if any(r[2] == 0 for r in rows) else (rows, )
 
 

@@ -10,6 +10,7 @@ memory must not contain them 2 s after the last request, neither as text nor as 
 whether a client sent the ids or the agent made them. This includes the segment cache, because it
 stores ids in a form that only the text itself can decrypt.
 """
+import functools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -437,6 +439,64 @@ def in_memory(f):
     print("      in memory while half a frame waits; then nothing: clean %.2f s after the last "
           "request" % wiped(f.pid))
     feed.close()
+
+
+# a small memory is searched fast, so that questions do not pause
+SMALL = ("index: {max_bytes: 16MiB}\nsegment_cache: {max_bytes: 0}\n"
+         "turns: {max_bytes: 0}")
+
+
+def long_prompt(c):
+    """Send a prompt of about 10 KB, and wait for its ACK."""
+    messages = [{"role": "user", "content": (WORDS["text"] + " ") * 700}]
+    c.notify("route", request("long", json.dumps({"messages": messages, "model": "m"}),
+                              tenant="A"))
+
+
+def text_hits(pid):
+    return memory_hits(pid).get("text", 0)
+
+
+def after_a_prompt(f):
+    """Call <f> with an agent that has just answered a long prompt, and another client of it."""
+    @functools.wraps(f)
+    def run():
+        with Agent(agent_conf=SMALL, threads=1) as a, a.client() as c, closing(a.client()) as other:
+            try:
+                text_hits(a.pid)
+            except PermissionError:
+                print("skipped: the agent's memory, which only root may read")
+                return
+            long_prompt(c)
+            f(a, other)
+    return run
+
+
+@case
+@after_a_prompt
+def a_frame_that_waits_keeps_no_prompt_of_others(a, waiting):
+    """A connection that has part of a frame borrowed its buffer from the one before."""
+    waiting.send_raw((8192).to_bytes(4, "big") + b"\3")
+    print("      clean %.2f s after the prompt" % wiped(a.pid))
+
+
+@case
+@after_a_prompt
+def nor_do_spare_buffers_of_a_busy_worker(a, other):
+    """Short frames overwrite only the start of a buffer, and the worker is never quiet."""
+    asking = os.fork()      # a thread would pause during searches
+    if asking == 0:
+        try:
+            while True:
+                other.notify("done", {"uid": "x", "srv": "s1", "be": "llm", "st": 200})
+                time.sleep(0.02)
+        finally:
+            os._exit(0)
+    try:
+        print("      clean %.2f s after the prompt, while others ask" % wiped(a.pid))
+    finally:
+        os.kill(asking, signal.SIGKILL)
+        os.waitpid(asking, 0)
 
 
 @case

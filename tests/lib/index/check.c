@@ -52,6 +52,8 @@ static const char *check_record(
 	uint32_t w = atomic_load(&node_words(nd)[slot]), reach;
 	const struct record *r = at(ix, node_records(nd)[slot]);
 	const struct node *parent = node_at(ix, nd->parent);
+	const struct record *up =
+	    parent->kind == NODE_EDGE ? node_record(ix, parent, word_server(w)) : NULL;
 	const char *bad;
 
 	HOLD(r->node == nd->id, "a record is of another node");
@@ -67,10 +69,9 @@ static const char *check_record(
 		HOLD(r->extent == (r->held > reach ? r->held : reach), "an extent has no reason");
 	HOLD(r->listed == (r->n_children == 0 && r->claims == 0),
 	    "a record is in the lists, or is not, and should");
-	if (parent->kind == NODE_EDGE) {
-		r = node_record(ix, parent, r->server);
-		HOLD(r != NULL && r->extent == parent->n_pages, "a server does not hold what is above");
-	}
+	HOLD(r->up == (up ? record_ref(ix, up) : 0), "a record names another one above it");
+	if (parent->kind == NODE_EDGE)
+		HOLD(up != NULL && up->extent == parent->n_pages, "a server does not hold what is above");
 	n->records++;
 	n->server_room[word_server(w)] += room_of(nd, word_extent(w));
 	return NULL;
@@ -197,13 +198,13 @@ static const char *check_lists(struct index *ix, const struct shard *sh)
 	size_t k;
 
 	for (k = 0; k < TENANTS_MAX; k++) {
-		for (before = 0, ref = sh->by_age[k].first; ref != 0;
+		for (before = 0, ref = sh->tenants[k].by_age.first; ref != 0;
 		     before = ref, ref = r->in[BY_AGE].next, n++) {
 			r = at(ix, ref);
 			HOLD(r->in[BY_AGE].prev == before && r->listed, "a list by age is torn");
 			HOLD(node_at(ix, r->node)->tenant == k, "a record is in the list of another tenant");
 		}
-		HOLD(sh->by_age[k].last == before, "a list by age ends elsewhere");
+		HOLD(sh->tenants[k].by_age.last == before, "a list by age ends elsewhere");
 	}
 	for (k = 0; k < (size_t)SERVERS_MAX * ix->orders_each; k++) {
 		for (before = 0, ref = sh->orders[k].first; ref != 0;
@@ -256,7 +257,7 @@ int64_t index_tenant_bytes(const struct index *ix, uint32_t tenant)
 	uint32_t i;
 
 	for (i = 0; i < ix->n_shards; i++)
-		n += atomic_load(&ix->shards[i].tenant_bytes[tenant]);
+		n += atomic_load(&ix->shards[i].tenants[tenant].bytes);
 	return n;
 }
 

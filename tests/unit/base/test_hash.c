@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/base/hash.h"
+#include "agent/base/hash_wide.h"
 #include "agent/base/rng.h"
 
 static void test_mix_is_xxh3(void **state)
@@ -25,10 +25,31 @@ static void test_mix_is_xxh3(void **state)
 	}
 }
 
+/* Whatever registers the CPU has, and whatever the length. */
+static void wide_hashes_are_the_same(void **state)
+{
+	static uint8_t bytes[20000];
+	struct hash_key k;
+	struct rng r;
+
+	rng_init(&r, 2);
+	for (size_t i = 0; i < sizeof(k.secret); i++)
+		k.secret[i] = (uint8_t)rng_next(&r);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)rng_next(&r);
+	for (size_t n = 0; n < sizeof(bytes); n += n < 600 ? 1 : 501) {
+		struct hash128 a = hash128(&k, bytes, n), b = hash128_best()(&k, bytes, n);
+
+		assert_int_equal(hash64(&k, bytes, n), hash64_best()(&k, bytes, n));
+		assert_true(a.lo == b.lo && a.hi == b.hi);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mix_is_xxh3),
+		cmocka_unit_test(wide_hashes_are_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

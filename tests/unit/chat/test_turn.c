@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,6 +22,10 @@
 
 static const struct jinja_time now = { .year = 2026, .month = 11, .day = 21, .hour = 12 };
 static struct hash_key key;
+static unsigned long cut_tried, cut_resumed;	/* in all */
+static enum chat_api api = CHAT_COMPLETIONS;
+static bool harmony;		/* conversations are made for it */
+static bool looks_back;		/* the template reads no message after the one that it writes */
 
 /* ---- conversations ---- */
 
@@ -28,6 +33,9 @@ struct talk {
 	char message[MESSAGES][512];
 	unsigned n;
 	bool tools, kwargs, no_start, developer;
+	unsigned said;			/* which text is around the messages */
+	bool effort;
+	unsigned call;			/* number of the last call; ids of its kind: see put_id() */
 	char content[64];
 };
 
@@ -43,6 +51,107 @@ static const char *random_text(struct talk *t, struct rng *rng)
 	return t->content;
 }
 
+/* A message of /v1/messages: a text, or blocks that become several messages, or none. */
+static void put_blocks(struct talk *t, char *p, size_t room, bool user, struct rng *rng)
+{
+	size_t n;
+
+	if (rng_below(rng, 20) == 0) {
+		snprintf(p, room, "{\"role\":\"system\",\"content\":\"%s\"}", random_text(t, rng));
+		return;
+	}
+	if (rng_below(rng, 3) == 0) {
+		snprintf(p, room, "{\"role\":\"%s\",\"content\":\"%s\"}", user ? "user" : "assistant",
+		    random_text(t, rng));
+		return;
+	}
+	n = (size_t)snprintf(p, room, "{\"content\":[");
+	for (unsigned i = (unsigned)rng_below(rng, 4); i > 0; i--) {
+		if (rng_below(rng, 2) == 0)
+			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"text\",\"text\":\"%s\"}",
+			    random_text(t, rng));
+		else if (user)
+			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"tool_result\",\"tool_use_id\":"
+			    "\"call12345\",\"content\":\"%s\"}", random_text(t, rng));
+		else
+			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"tool_use\",\"id\":\"call12345\","
+			    "\"name\":\"f\",\"input\":{\"x\":%u}}", (unsigned)rng_below(rng, 3));
+		n += (size_t)snprintf(p + n, room - n, "%s", i > 1 ? "," : "");
+	}
+	snprintf(p + n, room - n, "],\"role\":\"%s\"}", user ? "user" : "assistant");
+}
+
+/* A message of /v1/responses: texts or parts, of which an assistant's may join other items. */
+static void put_item_message(
+    struct talk *t, char *p, size_t room, const char *role, struct rng *rng)
+{
+	bool answers = strcmp(role, "assistant") == 0;
+	const char *end = rng_below(rng, 16) == 0 ? ",\"status\":\"incomplete\"" : "", *part;
+	const char *type = rng_below(rng, 2) == 0 ? "\"type\":\"message\"," : "";
+
+	part = answers ? "output_text" : "input_text";
+	if (rng_below(rng, 3) == 0)
+		snprintf(p, room,
+		    "{%s\"role\":\"%s\",\"content\":[{\"type\":\"%s\",\"text\":\"%s\"}]%s}", type, role, part,
+		    random_text(t, rng), end);
+	else if (answers && rng_below(rng, 12) == 0)
+		snprintf(p, room, "{%s\"role\":\"assistant\",\"reasoning\":\"own\"%s}", type, end);
+	else
+		snprintf(p, room, "{%s\"content\":\"%s\",\"role\":\"%s\"%s}", type, random_text(t, rng), role,
+		    end);
+}
+
+static void put_item(struct talk *t, unsigned at, struct rng *rng)
+{
+	char *p = t->message[at];
+	size_t room = sizeof(t->message[at]);
+
+	switch (at == 0 && rng_below(rng, 3) > 0 ? 7 : rng_below(rng, 10)) {
+	case 0: case 1:
+		snprintf(p, room, "{\"type\":\"function_call\",\"call_id\":\"call12345\",\"name\":\"f\","
+		    "\"arguments\":\"{\\\"x\\\":%u}\"}", (unsigned)rng_below(rng, 3));
+		return;
+	case 2: case 3:
+		snprintf(p, room, "{\"type\":\"function_call_output\",\"call_id\":\"call12345\","
+		    "\"output\":\"%s\"}", random_text(t, rng));
+		return;
+	case 4:
+		snprintf(p, room, "{\"type\":\"reasoning\",\"%s\":[{\"type\":\"text\",\"text\":\"why %u\"}]%s}",
+		    rng_below(rng, 2) == 0 ? "content" : "summary", (unsigned)rng_below(rng, 3),
+		    rng_below(rng, 16) == 0 ? ",\"status\":\"in_progress\"" : "");
+		return;
+	case 5: case 6:
+		put_item_message(t, p, room, "assistant", rng);
+		return;
+	default:
+		put_item_message(t, p, room, rng_below(rng, 24) == 0 ? "system" :
+		    t->developer && rng_below(rng, 12) == 0 ? "developer" : "user", rng);
+	}
+}
+
+/* A message as gpt-oss has them: reasoning, calls, one of which may have an earlier id, and
+ * answers, most of them to the last call. */
+static void put_thought(struct talk *t, char *p, size_t room, struct rng *rng)
+{
+	const char *why = rng_below(rng, 2) == 0 ? ",\"reasoning\":\"why\"" : "";
+	unsigned id = t->call;
+
+	if (id > 0 && rng_below(rng, 2) == 0) {
+		id = rng_below(rng, 8) == 0 ? (unsigned)rng_below(rng, id + 1) : id;
+		snprintf(p, room, "{\"role\":\"tool\",\"tool_call_id\":\"%u\",\"content\":\"%s\"}", id,
+		    random_text(t, rng));
+		return;
+	}
+	id = rng_below(rng, 6) == 0 ? (unsigned)rng_below(rng, id + 1) : ++t->call;
+	if (rng_below(rng, 4) == 0)
+		snprintf(p, room, "{\"role\":\"assistant\",\"content\":\"%s\"%s}", random_text(t, rng), why);
+	else
+		snprintf(p, room, "{\"role\":\"%s\",\"content\":\"%s\"%s,\"tool_calls\":[{\"id\":\"%u\","
+		    "\"function\":{\"name\":\"f%u\",\"arguments\":\"{}\"}}]}",
+		    rng_below(rng, 12) == 0 ? "user" : "assistant", random_text(t, rng), why, id,
+		    (unsigned)rng_below(rng, 3));
+}
+
 static void put_message(struct talk *t, unsigned at, struct rng *rng)
 {
 	static const char *const roles[] = { "user", "assistant", "user", "assistant", "tool", "system" };
@@ -50,6 +159,18 @@ static void put_message(struct talk *t, unsigned at, struct rng *rng)
 	char *p = t->message[at];
 	size_t room = sizeof(t->message[at]);
 
+	if (api == CHAT_MESSAGES) {
+		put_blocks(t, p, room, at % 2 == 0, rng);
+		return;
+	}
+	if (api == CHAT_RESPONSES) {
+		put_item(t, at, rng);
+		return;
+	}
+	if (harmony && at > 0 && rng_below(rng, 4) > 0) {
+		put_thought(t, p, room, rng);
+		return;
+	}
 	if (at == 0 && rng_below(rng, 2) == 0)
 		role = "system";
 	if (at <= 1 && rng_below(rng, 3) > 0)
@@ -75,7 +196,11 @@ static void put_message(struct talk *t, unsigned at, struct rng *rng)
 
 static void change(struct talk *t, struct rng *rng)
 {
-	switch (rng_below(rng, 12)) {
+	switch (rng_below(rng, 13)) {
+	case 12:
+		t->said = (unsigned)rng_below(rng, 3);
+		t->effort = harmony && !t->effort;
+		break;
 	case 0:
 		t->n = 1 + (unsigned)rng_below(rng, t->n);
 		break;
@@ -103,15 +228,26 @@ static void change(struct talk *t, struct rng *rng)
 
 static size_t write_body(const struct talk *t, char *p)
 {
-	size_t n = (size_t)sprintf(p, "{\"model\":\"m\",\"messages\":[");
+	bool messages = api == CHAT_MESSAGES, items = api == CHAT_RESPONSES;
+	const char *system = messages ? "system" : "instructions";
+	char early[64] = "", late[64] = "";
+	size_t n;
 
+	if (api != CHAT_COMPLETIONS && !t->developer)
+		sprintf(early, "\"%s\":\"be good\",", system);
+	else if (api != CHAT_COMPLETIONS && t->said > 0)
+		sprintf(late, ",\"%s\":\"be late %u\"", system, t->said);
+	n = (size_t)sprintf(p, "{\"model\":\"m\",%s\"%s\":[", early, items ? "input" : "messages");
 	for (unsigned i = 0; i < t->n; i++)
 		n += (size_t)sprintf(p + n, "%s%s", i > 0 ? ", " : "", t->message[i]);
-	n += (size_t)sprintf(p + n, "]%s%s%s}",
+	n += (size_t)sprintf(p + n, "]%s%s%s%s%s}", late, t->effort ? ",\"reasoning_effort\":\"low\"" : "",
+	    t->tools && messages ? ",\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]" :
+	    t->tools && items ?
+		",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]" :
 	    t->tools ? ",\"tools\":[{\"type\":\"function\","
 		       "\"function\":{\"name\":\"f\",\"parameters\":{}}}]" : "",
 	    t->kwargs ? ",\"chat_template_kwargs\":{\"enable_thinking\":false}" : "",
-	    t->no_start ? ",\"add_generation_prompt\":false" : "");
+	    t->no_start && api == CHAT_COMPLETIONS ? ",\"add_generation_prompt\":false" : "");
 	return n;
 }
 
@@ -126,6 +262,7 @@ struct memory {
 	struct kept kept[KEPT];
 	unsigned next;
 	unsigned long tried, resumed;
+	unsigned long cut_tried, cut_resumed;	/* of bodies whose end has not arrived */
 };
 
 static char *copy(const void *p, size_t n)
@@ -164,9 +301,11 @@ static void keep(struct memory *m, const struct chat_turn *turn, const char *raw
 /* ---- the same text ---- */
 
 static enum chat_result render(const struct chat *c, struct chat_scratch *s, struct span raw,
-    struct chat_turn *turn, struct chat_text *out)
+    bool cut, struct chat_turn *turn, struct chat_text *out)
 {
-	const struct chat_body b = { .api = CHAT_COMPLETIONS, .raw = raw, .now = now, .turn = turn };
+	const struct chat_body b = {
+		.api = api, .raw = raw, .cut = cut, .now = now, .turn = turn
+	};
 
 	return chat_render(c, s, &b, out);
 }
@@ -183,7 +322,7 @@ static void same_text(const char *name, struct span raw, const struct kept *k, c
 }
 
 static void one_body(const char *name, const struct chat *c, struct chat_scratch *s,
-    struct memory *m, struct span raw)
+    struct memory *m, struct span raw, bool cut)
 {
 	struct chat_turn turn = { .key = &key };
 	enum chat_result result;
@@ -191,7 +330,7 @@ static void one_body(const char *name, const struct chat *c, struct chat_scratch
 	size_t n = 0;
 	char *whole = NULL;
 
-	result = render(c, s, raw, NULL, &text);
+	result = render(c, s, raw, cut, NULL, &text);
 	if (result == CHAT_DONE) {
 		n = text.n;
 		whole = copy(text.p, n);
@@ -203,11 +342,13 @@ static void one_body(const char *name, const struct chat *c, struct chat_scratch
 			continue;
 		turn = (struct chat_turn){ .key = &key, .memo = span_of(k->memo, k->n_memo), .at = k->at,
 			.lead = SPAN("lead") };
-		assert_int_equal(render(c, s, raw, &turn, &text), result);
+		assert_int_equal(render(c, s, raw, cut, &turn, &text), result);
 		m->tried++;
 		if (result != CHAT_DONE)
 			continue;
 		m->resumed += turn.resumed;
+		m->cut_tried += cut;
+		m->cut_resumed += cut && turn.resumed;
 		if (turn.resumed)
 			same_text(name, raw, k, whole, n, &text, 4);
 		else
@@ -218,9 +359,28 @@ static void one_body(const char *name, const struct chat *c, struct chat_scratch
 		}
 	}
 	turn = (struct chat_turn){ .key = &key };
-	assert_int_equal(render(c, s, raw, &turn, &text), result);
+	assert_int_equal(render(c, s, raw, cut, &turn, &text), result);
 	if (result == CHAT_DONE && turn.good)
 		keep(m, &turn, raw.p, whole, 0);
+	free(whole);
+}
+
+/* The text of a body that is cut is what the whole one starts with. */
+static void same_beginning(
+    const char *name, const struct chat *c, struct chat_scratch *s, struct span raw, size_t cut)
+{
+	struct chat_text text;
+	size_t n;
+	char *whole;
+
+	if (render(c, s, raw, false, NULL, &text) != CHAT_DONE)
+		return;
+	whole = copy(text.p, n = text.n);
+	if (render(c, s, span_of(raw.p, cut), true, NULL, &text) == CHAT_DONE && !text.tools_unseen &&
+	    !text.system_unseen && !text.developer_unseen &&
+	    (text.n > n || memcmp(whole, text.p, text.n) != 0))
+		fail_msg("%s\nbody  " SPAN_FMT "\ncut   %zu\nwhole %.*s\nbegin %.*s", name, SPAN_ARG(raw),
+		    cut, (int)n, whole, (int)text.n, text.p);
 	free(whole);
 }
 
@@ -237,14 +397,28 @@ static unsigned long conversations(const char *name, const struct chat *c, uint6
 	rng_init(&rng, seed);
 	put_message(&t, 0, &rng);
 	for (unsigned i = 0; i < rounds; i++) {
+		size_t n, whole;
+		bool cut;
+
 		change(&t, &rng);
-		one_body(name, c, s, &m, span_of(body, write_body(&t, body)));
+		n = write_body(&t, body);
+		if (rng_below(&rng, 8) == 0)		/* one byte is another */
+			body[rng_below(&rng, (uint32_t)n)] ^= (char)(1 << rng_below(&rng, 5));
+		cut = rng_below(&rng, 4) == 0;
+		whole = n;
+		if (cut)
+			n -= rng_below(&rng, rng_below(&rng, 2) == 0 ? (uint32_t)n : 200) % n;
+		one_body(name, c, s, &m, span_of(body, n), cut);
+		if (cut && looks_back)
+			same_beginning(name, c, s, span_of(body, whole), n);
 	}
 	for (unsigned i = 0; i < KEPT; i++)
 		drop(&m.kept[i]);
 	free(body);
 	chat_scratch_free(s);
 	*tried += m.tried;
+	cut_tried += m.cut_tried;
+	cut_resumed += m.cut_resumed;
 	return m.resumed;
 }
 
@@ -395,6 +569,37 @@ static const struct {
 	{ "{% set ns = namespace(i=namespace(n=0, q=messages | length)) %}"
 	  EACH("{% set i = ns.i %}" SAYS "{% set i.n = i.n + 1 %}{{ ns.i.n }}{{ i.q > 4 }}")
 	  "{{ ns.i.q }}", true },
+	/* a text of a message in a namespace may only be asked for being none */
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% if ns.t is none %}N{% endif %}"
+	       "{% if ns.t is not none %}T{% endif %}{{ ns.t is defined }}"
+	       "{% if m.role == 'assistant' %}{% set ns.t = m.content %}{% endif %}"), true },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}")
+	  "{{ [ns] | map(attribute='t') | first }}", false },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}") "{{ ns['t'] }}",
+	  false },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}") "{{ ns.t == 'a' }}",
+	  false },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}") "{{ ns }}", false },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}{% set x = ns %}")
+	  "{% set y = ns.t %}{{ y is none }}{{ y }}{{ ns.t | default('x') }}{{ ns.t is string }}", false },
+	{ "{% set ns = namespace(t=none) %}" EACH(SAYS "{% set ns.t = m.content %}")
+	  "{{ ns.t.upper() if ns.t is not none else 'n' }}{{ [ns.t, 1] | length }}", false },
+	/* roles of messages that are not read */
+	{ "{% set ns = namespace(q=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
+	  "{% set ns.q = loop.index0 %}{% endif %}{% endfor %}"
+	  EACH(SAYS "{% if loop.index0 > ns.q %}late{% endif %}"), true },
+	{ "{% set ns = namespace(q=0) %}{% for i in range(messages | length) %}"
+	  "{% if messages[i]['role'] == 'user' %}{% set ns.q = i %}{% endif %}{% endfor %}"
+	  EACH(SAYS "{% if loop.index0 > ns.q %}late{% endif %}"), true },
+	{ "{% set x = messages | map(attribute='role') | list %}" EACH(SAYS "{{ x[0] }}"), false },
+	{ "{% for m in messages %}{% if m.role == 'tool' %}{{ m.content }}{% endif %}{% endfor %}"
+	  EACH(SAYS), false },
+	{ EACH("{% if not loop.first and messages[loop.index0 - 1].role == 'tool' %}t{% endif %}" SAYS),
+	  true },
+	{ EACH("{% for k in range(loop.index0) %}{% set p = messages[k] %}"
+	       "{{ p.role[0] }}{% endfor %}" SAYS), true },
+	{ EACH("{% for k in range(loop.index0) %}{% set p = messages[k] %}"
+	       "{{ p is mapping }}{{ p }}{% endfor %}" SAYS), false },
 	{ "{% set ns = namespace(n=1) %}" EACH(SAYS "{% set ns.n = ns.n * 65536 %}{{ ns.n }}"), false },
 	{ "{% set ns = namespace(d={'a': 1}) %}" EACH(SAYS "{% set ns.d = dict(ns.d, b=m.role) %}"
 	       "{{ ns.d }}"), false },
@@ -420,6 +625,7 @@ static void made_templates(void **state)
 		unsigned long tried = 0, resumed = 0;
 
 		assert_non_null(c);
+		looks_back = i == 0;
 		for (uint64_t seed = 0; seed < 6; seed++)
 			resumed += conversations(made[i].template, c, 100 * i + seed, ROUNDS, &tried);
 		if (getenv("VERBOSE") != NULL)
@@ -428,6 +634,8 @@ static void made_templates(void **state)
 			fail_msg("%s: %lu of %lu went on", made[i].template, resumed, tried);
 		chat_unref(c);
 	}
+	assert_true(cut_resumed > 100);
+	cut_tried = cut_resumed = 0;
 }
 
 static void real_templates(void **state)
@@ -467,14 +675,137 @@ static void real_templates(void **state)
 		chat_unref(c);
 	}
 	closedir(d);
-	printf("%lu of %lu templates, %lu of %lu turns went on\n", some, n, resumed, tried);
+	printf("%lu of %lu templates, %lu of %lu turns went on; %lu of %lu cut\n", some, n, resumed,
+	    tried, cut_resumed, cut_tried);
 	assert_true(resumed > 0);
+}
+
+static void other_api(void **state, enum chat_api other)
+{
+	unsigned long of_real;
+
+	api = other;
+	cut_tried = cut_resumed = 0;
+	real_templates(state);
+	of_real = cut_resumed;
+	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+		struct chat *c = load(span_str(made[i].template), "made");
+		unsigned long tried = 0, resumed = 0;
+
+		looks_back = i == 0;
+		for (uint64_t seed = 0; seed < 6; seed++)
+			resumed += conversations(made[i].template, c, 100 * i + seed, ROUNDS, &tried);
+		if (getenv("VERBOSE") != NULL)
+			printf("%lu of %lu %s\n", resumed, tried, made[i].template);
+		if (i < 3 && (tried <= 50 || resumed * 12 < tried))
+			fail_msg("%s: %lu of %lu went on", made[i].template, resumed, tried);
+		chat_unref(c);
+	}
+	assert_true(cut_resumed - of_real > 100);
+	api = CHAT_COMPLETIONS;
+	cut_tried = cut_resumed = 0;
+}
+
+static void api_of_messages(void **state)
+{
+	other_api(state, CHAT_MESSAGES);
+}
+
+static void api_of_responses(void **state)
+{
+	other_api(state, CHAT_RESPONSES);
+}
+
+static struct chat *load_harmony(void)
+{
+	return chat_load(&(struct chat_source){ .format = CHAT_HARMONY }, &key, NULL);
+}
+
+/* gpt-oss, whose text is written by code. */
+static void by_harmony(void **state)
+{
+	struct chat *c = load_harmony();
+
+	(void)state;
+	harmony = true;
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned long tried = 0, resumed = 0;
+
+		api = i == 0 ? CHAT_COMPLETIONS : CHAT_MESSAGES;
+		for (uint64_t seed = 0; seed < 16; seed++)
+			resumed += conversations("harmony", c, 5000 + seed, ROUNDS, &tried);
+		printf("api %u: %lu of %lu turns by harmony went on\n", i, resumed, tried);
+		assert_true(resumed > 100 && (i > 0 || resumed * 12 > tried));
+	}
+	api = CHAT_COMPLETIONS;
+	harmony = false;
+	chat_unref(c);
+}
+
+/* What a later message changes in harmony's text of earlier ones, and what changes its front. */
+static void far_in_harmony(void **state)
+{
+#define OLD	"{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\"," \
+		"\"content\":\"a\"}"
+#define CALL(id, name)	",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"" id "\",\"function\":" \
+			"{\"name\":\"" name "\",\"arguments\":\"{}\"}}]}"
+#define ANSWER(id)	",{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
+#define THINKS		",{\"role\":\"assistant\",\"reasoning\":\"hm\",\"tool_calls\":[{\"id\":\"9\"," \
+			"\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}"
+#define FINAL		",{\"role\":\"assistant\",\"content\":\"done\"}"
+#define USER		",{\"role\":\"user\",\"content\":\"b\"}"
+	static const struct {
+		const char *old, *new, *rest;
+		bool on;
+	} cases[] = {
+		{ CALL("1", "f") ANSWER("1"), CALL("2", "f") ANSWER("2"), "", true },
+		{ CALL("1", "f") ANSWER("1"), CALL("1", "g"), "", false },
+		{ CALL("1", "f") ANSWER("1"), USER, "", true },
+		{ CALL("1", "f"), CALL("1", "g") ANSWER("1"), "", true },
+		{ CALL("1", "f"), ANSWER("1"), "", false },
+		{ ANSWER("1"), CALL("1", "f"), "", false },
+		{ ANSWER(""), CALL("", "f"), "", false },
+		{ ANSWER("1"), ",{\"role\":\"user\",\"content\":\"b\",\"tool_calls\":[{\"id\":\"1\"}]}", "",
+		    false },
+		{ THINKS ANSWER("9"), CALL("2", "f"), "", true },
+		{ THINKS ANSWER("9"), USER, "", true },
+		{ THINKS ANSWER("9"), USER FINAL, "", false },
+		{ THINKS ANSWER("9") FINAL, USER FINAL, "", true },
+		{ FINAL, THINKS ",{\"role\":\"user\",\"content\":\"c\"}" FINAL USER, "", true },
+		{ FINAL, ",{\"role\":\"developer\",\"content\":\"d\"}", "", true },
+		{ FINAL, USER, ",\"reasoning_effort\":\"high\"", false },
+		{ FINAL, USER, ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]", false },
+		{ FINAL, USER, ",\"continue_final_message\":true,\"add_generation_prompt\":false", false },
+		{ FINAL, USER, ",\"messages\":[{\"role\":\"user\",\"content\":\"z\"}]", false },
+		{ FINAL, ",{\"role\":\"other\"}", "", false },
+		{ FINAL, "", "", true },
+	};
+	struct chat *c = load_harmony();
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	char body[2048];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct memory m = { .next = 0 };
+
+		one_body("old", c, s, &m,
+		    span_of(body, (size_t)sprintf(body, OLD "%s]}", cases[i].old)), false);
+		assert_int_equal(m.next, 1);
+		one_body("new", c, s, &m, span_of(body, (size_t)sprintf(body, OLD "%s%s]%s}", cases[i].old,
+		    cases[i].new, cases[i].rest)), false);
+		if (m.tried != 1 || m.resumed != cases[i].on)
+			fail_msg("case %zu: %lu of %lu went on", i, m.resumed, m.tried);
+		for (unsigned k = 0; k < KEPT; k++)
+			drop(&m.kept[k]);
+	}
+	chat_scratch_free(s);
+	chat_unref(c);
 }
 
 /* Each turn goes on from what the one before left, which did so itself. */
 static void chain(const char *template)
 {
-	struct chat *c = load(span_str(template), "made");
+	struct chat *c = template != NULL ? load(span_str(template), "made") : load_harmony();
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
 	struct kept k = { .raw = NULL };
 	struct talk t = { .n = 0 };
@@ -487,9 +818,10 @@ static void chain(const char *template)
 		snprintf(t.message[t.n], sizeof(t.message[0]), "{\"role\":\"%s\",\"content\":\"text %u\"}",
 		    t.n % 2 == 0 ? "user" : "assistant", t.n);
 		t.n++;
-		assert_int_equal(render(c, s, span_of(body, write_body(&t, body)), &turn, &text), CHAT_DONE);
+		assert_int_equal(render(c, s, span_of(body, write_body(&t, body)), false, &turn, &text),
+		    CHAT_DONE);
 		if (t.n > 3 && !(turn.resumed && turn.good))
-			fail_msg("%s: %u messages: did not go on", template, t.n);
+			fail_msg("%s: %u messages: did not go on", template != NULL ? template : "harmony", t.n);
 		if (!turn.good)
 			continue;
 		drop(&k);
@@ -505,6 +837,7 @@ static void chain(const char *template)
 static void each_turn(void **state)
 {
 	(void)state;
+	chain(NULL);
 	chain(EACH(SAYS));
 	chain("{% set ns = namespace(was='none') %}"
 	      EACH("{{ ns.was }}" SAYS "{% set ns.was = m.role %}"));
@@ -512,6 +845,138 @@ static void each_turn(void **state)
 	chain("{% set ns = namespace() %}" EACH("{{ ns.at }}" SAYS "{% set ns.at = 'b' %}") "{{ ns.at }}");
 	chain("{% set ns = namespace(at='a') %}" EACH("{{ ns.at }}" SAYS
 	    "{% if loop.index0 == 1 %}{% set ns.at = 'b' %}{% endif %}"));
+	/* one old item that is read often is read once */
+	chain(EACH(SAYS) "{% if messages | length > 2 %}{% set m = messages[2] %}"
+			 "{% for i in range(20) %}{{ m.content }}{% endfor %}{% endif %}");
+}
+
+/* Start a body with tools and a task. */
+static size_t put_task(char *p)
+{
+	if (api == CHAT_RESPONSES)
+		return (size_t)sprintf(p, "{\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"description\":"
+		    "\"d\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}],"
+		    "\"instructions\":\"be good\",\"input\":[{\"role\":\"user\",\"content\":\"task\"}");
+	if (api == CHAT_MESSAGES)
+		return (size_t)sprintf(p, "{\"tools\":[{\"name\":\"f\",\"description\":\"d\",\"input_schema\":"
+		    "{\"type\":\"object\",\"properties\":{}}}],\"system\":\"be good\","
+		    "\"messages\":[{\"role\":\"user\",\"content\":\"task\"}");
+	return (size_t)sprintf(p, "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+	    "\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}}],"
+	    "\"messages\":["
+	    "{\"role\":\"system\",\"content\":\"be good\"},{\"role\":\"user\",\"content\":\"task\"}");
+}
+
+/* Add a call and its result. */
+static size_t put_step(char *p, unsigned i)
+{
+	if (api == CHAT_RESPONSES)
+		return (size_t)sprintf(p, ",{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":"
+		    "\"output_text\",\"text\":\"step %u\"}]},{\"type\":\"function_call\",\"call_id\":"
+		    "\"call%05u\",\"name\":\"f\",\"arguments\":\"{\\\"x\\\":%u}\"},{\"type\":"
+		    "\"function_call_output\",\"call_id\":\"call%05u\",\"output\":\"result %u\"}",
+		    i, i, i, i, i);
+	if (api == CHAT_MESSAGES)
+		return (size_t)sprintf(p, ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":"
+		    "\"step %u\"},{\"type\":\"tool_use\",\"id\":\"call%05u\",\"name\":\"f\",\"input\":"
+		    "{\"x\":%u}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+		    "\"tool_use_id\":\"call%05u\",\"content\":\"result %u\"}]}", i, i, i, i, i);
+	return (size_t)sprintf(p, ",{\"role\":\"assistant\",\"content\":\"step %u\",\"tool_calls\":["
+	    "{\"id\":\"call%05u\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+	    "\"{\\\"x\\\":%u}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"call%05u\",\"name\":\"f\","
+	    "\"content\":\"result %u\"}", i, i, i, i, i);
+}
+
+/* An agent's session: a task, then calls of tools and their results, and a further task at times.
+ * Each turn brings one call and its result. Returns how many of the turns went on. */
+static unsigned agent_session(const struct chat *c, unsigned *turns)
+{
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	struct kept k = { .raw = NULL };
+	char *body = malloc(BODY), *whole = NULL;
+	struct chat_text text;
+	size_t n = put_task(body), end;
+	unsigned went = 0;
+
+	for (unsigned i = 0; i < 40; i++) {
+		struct chat_turn turn = { .key = &key, .memo = span_of(k.memo, k.n_memo), .at = k.at };
+		size_t before;
+
+		n += put_step(body + n, i);
+		if (i % 16 == 15)
+			n += (size_t)sprintf(body + n, ",{\"role\":\"user\",\"content\":\"next task\"}");
+		end = n + (size_t)sprintf(body + n, "],\"model\":\"m\"}");
+		assert_true(end < BODY);
+		if (render(c, s, span_of(body, end), false, NULL, &text) != CHAT_DONE)
+			break;
+		whole = copy(text.p, before = text.n);
+		assert_int_equal(render(c, s, span_of(body, end), false, &turn, &text), CHAT_DONE);
+		if (turn.resumed)
+			same_text("agent", span_of(body, end), &k, whole, before, &text, 0);
+		went += turn.resumed;
+		++*turns;
+		if (turn.good) {
+			before = turn.resumed ? k.n_text : 0;
+			drop(&k);
+			k = (struct kept){ .at = (size_t)turn.left_at, .n_memo = turn.left.n };
+			k.memo = copy(turn.left.p, k.n_memo);
+			k.n_text = before + turn.text_at;
+			k.text = copy(whole, k.n_text);
+		}
+		free(whole);
+	}
+	drop(&k);
+	free(body);
+	chat_scratch_free(s);
+	return went;
+}
+
+#define REFUSED	UINT_MAX
+
+static void sessions_of_agents(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned least;		/* turns that go on */
+	} names[] = {
+		{ "GLM-4.6", 35 }, { "GLM-4.7-Flash", 35 }, { "GLM-5.2", 35 }, { "MiniMax-M2", 35 },
+		{ "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 35 }, { "deepseek-ai-DeepSeek-V3.1", 35 },
+		/* it reads the calls of all messages, and so more and more of the old ones */
+		{ "deepseek-ai-DeepSeek-V3.2", 10 },
+		{ "deepseek-ai-DeepSeek-V4", 35 }, { "google-gemma-4-31B-it", 35 }, { "Qwen3-Coder", 35 },
+		{ "Qwen3.5-4B", 35 }, { "openai-gpt-oss-120b", 35 }, { "moonshotai-Kimi-K2", 35 },
+		/* they call append(), which the sandbox of Jinja refuses once there is a call */
+		{ "Kimi-K2-Instruct", REFUSED }, { "Kimi-K2-Thinking", REFUSED },
+	};
+
+	struct chat *gpt_oss = load_harmony();
+	unsigned of = 0;
+
+	(void)state;
+	assert_int_equal(agent_session(gpt_oss, &of), 39);
+	chat_unref(gpt_oss);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		static char text[1 << 18];
+		unsigned turns = 0, went;
+		char path[600];
+		struct chat *c;
+		FILE *f;
+
+		snprintf(path, sizeof(path), TEMPLATES "/%s.jinja", names[i].name);
+		if ((f = fopen(path, "r")) == NULL) {
+			printf("skipped: sessions of agents with %s: no data\n", names[i].name);
+			continue;
+		}
+		c = load(span_of(text, fread(text, 1, sizeof(text), f)), names[i].name);
+		fclose(f);
+		assert_non_null(c);
+		went = agent_session(c, &turns);
+		if (names[i].least == REFUSED)
+			assert_int_equal(turns, 0);
+		else if (turns < 40 || went < names[i].least)
+			fail_msg("%s: %u of %u turns of an agent went on", names[i].name, went, turns);
+		chat_unref(c);
+	}
 }
 
 /* ---- where messages end ---- */
@@ -535,19 +1000,23 @@ static void ends_of_messages(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct ends e = { .n = 9 }, on;
+		struct buf all = { .n = 0 };
+		struct ends e = { .list = SPAN("messages"), .all = &all, .n = 9 }, on;
+		uint32_t last;
 
 		assert_int_equal(ends_find(span_str(cases[i].body), &e), cases[i].good);
-		if (!cases[i].good)
-			continue;
-		assert_int_equal(e.n, cases[i].n);
-		if (e.n == 0)
-			continue;
-		assert_int_equal(e.first, cases[i].first);
-		assert_int_equal(e.last[(e.n - 1) % ENDS_KEPT], cases[i].last);
-		on = (struct ends){ .n = 1, .first = e.first };
-		assert_true(ends_go_on(span_str(cases[i].body), e.first, &on));
-		assert_int_equal(on.n, e.n);
+		if (cases[i].good)
+			assert_int_equal(e.n, cases[i].n);
+		if (cases[i].good && e.n > 0) {
+			assert_int_equal(e.first, cases[i].first);
+			assert_int_equal(all.n, e.n * sizeof(last));
+			memcpy(&last, all.p + all.n - sizeof(last), sizeof(last));
+			assert_int_equal(last, cases[i].last);
+			on = (struct ends){ .list = e.list, .all = &all, .n = 1, .first = e.first };
+			assert_true(ends_go_on(span_str(cases[i].body), e.first, &on));
+			assert_int_equal(on.n, e.n);
+		}
+		buf_free(&all);
 	}
 }
 
@@ -574,15 +1043,84 @@ static void other_lists(void **state)
 	for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
 		unsigned long before;
 
-		one_body("first", c, s, &m, span_of(body, (size_t)sprintf(body, "%s]}", first)));
+		one_body("first", c, s, &m, span_of(body, (size_t)sprintf(body, "%s]}", first)),
+		    false);
 		before = m.resumed;
-		one_body(rests[i], c, s, &m, span_of(body, (size_t)sprintf(body, "%s%s", first, rests[i])));
+		one_body(rests[i], c, s, &m, span_of(body, (size_t)sprintf(body, "%s%s", first, rests[i])),
+		    false);
 		assert_int_equal(m.resumed, before);
 	}
 	for (unsigned i = 0; i < KEPT; i++)
 		drop(&m.kept[i]);
 	chat_scratch_free(s);
 	chat_unref(c);
+}
+
+/* The first message is read again, and so must be one item. */
+static void a_first_message_of_two_items(void **state)
+{
+	static const char first[] = "{\"input\":[{\"role\":\"assistant\",\"content\":\"a\"},"
+				    "{\"type\":\"function_call\",\"call_id\":\"call12345\",\"name\":\"f\","
+				    "\"arguments\":\"{}\"},"
+				    "{\"role\":\"user\",\"content\":\"b\"}";
+	struct chat *c = load(SPAN(EACH(SAYS) "{{ messages[0].tool_calls | length }}"), "made");
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	struct memory m = { .next = 0 };
+	char body[1024];
+
+	(void)state;
+	api = CHAT_RESPONSES;
+	one_body("first", c, s, &m, span_of(body, (size_t)sprintf(body, "%s]}", first)), false);
+	one_body("next", c, s, &m, span_of(body, (size_t)sprintf(body, "%s,%s", first,
+	    "{\"role\":\"user\",\"content\":\"c\"}]}")), false);
+	api = CHAT_COMPLETIONS;
+	assert_int_equal(m.next, 0);	/* nothing was left */
+	for (unsigned i = 0; i < KEPT; i++)
+		drop(&m.kept[i]);
+	chat_scratch_free(s);
+	chat_unref(c);
+}
+
+/* Render the body <first>, of which the end may be missing, and then <next>. Returns if that went
+ * on from what the first left. Its text is compared in any case. */
+static bool next_goes_on(const char *first, bool cut, const char *next)
+{
+	struct chat *c = load(span_str(made[0].template), "made");
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	struct memory m = { .next = 0 };
+
+	api = CHAT_RESPONSES;
+	one_body("first", c, s, &m, span_str(first), cut);
+	assert_int_equal(m.next, 1);	/* it left something */
+	one_body("next", c, s, &m, span_str(next), false);
+	api = CHAT_COMPLETIONS;
+	assert_int_equal(m.tried, 1);
+	for (unsigned i = 0; i < KEPT; i++)
+		drop(&m.kept[i]);
+	chat_scratch_free(s);
+	chat_unref(c);
+	return m.resumed > 0;
+}
+
+#define ITEM_USER	"{\"role\":\"user\",\"content\":\"u\"}"
+#define ITEM_OPEN	"{\"role\":\"assistant\",\"content\":\"a\",\"status\":\"incomplete\"}"
+#define ITEMS_OLD	"{\"input\":[" ITEM_USER "," ITEM_USER
+
+/* A new item that is last and incomplete: the answer goes on, so the turn does not. */
+static void an_incomplete_item_last(void **state)
+{
+	(void)state;
+	assert_true(next_goes_on(ITEMS_OLD "]}", false, ITEMS_OLD "," ITEM_USER "]}"));
+	assert_false(next_goes_on(ITEMS_OLD "]}", false, ITEMS_OLD "," ITEM_OPEN "]}"));
+}
+
+/* Nothing new: the last item, which may be incomplete, is not read again. */
+static void no_new_item(void **state)
+{
+	(void)state;
+	assert_false(next_goes_on(ITEMS_OLD "]}", false, ITEMS_OLD "]}"));
+	assert_false(next_goes_on(ITEMS_OLD "," ITEM_OPEN "," ITEM_USER ",{\"role\":\"us", true,
+	    ITEMS_OLD "," ITEM_OPEN "]}"));
 }
 
 static int start(void **state)
@@ -601,9 +1139,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(made_templates),
 		cmocka_unit_test(real_templates),
+		cmocka_unit_test(api_of_messages),
+		cmocka_unit_test(api_of_responses),
+		cmocka_unit_test(by_harmony),
+		cmocka_unit_test(far_in_harmony),
 		cmocka_unit_test(each_turn),
+		cmocka_unit_test(sessions_of_agents),
 		cmocka_unit_test(ends_of_messages),
 		cmocka_unit_test(other_lists),
+		cmocka_unit_test(a_first_message_of_two_items),
+		cmocka_unit_test(an_incomplete_item_last),
+		cmocka_unit_test(no_new_item),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);

@@ -215,10 +215,58 @@ static void load_header(void **state)
 	}
 }
 
+static void check_same(const char *line, const struct fact *a, const struct fact *b)
+{
+	const struct span sa[] = { a->uid, a->pool, a->server, a->wanted, a->why, a->token, a->orca };
+	const struct span sb[] = { b->uid, b->pool, b->server, b->wanted, b->why, b->token, b->orca };
+	const int64_t na[] = { a->status, a->end, a->queue_ms, a->connect_ms, a->response_ms, a->total_ms,
+		a->bytes_out, a->bytes_in, a->retries, a->redispatched, a->prompt_tokens, a->output_tokens,
+		a->cached_tokens, a->error, a->has_why, a->line };
+	const int64_t nb[] = { b->status, b->end, b->queue_ms, b->connect_ms, b->response_ms, b->total_ms,
+		b->bytes_out, b->bytes_in, b->retries, b->redispatched, b->prompt_tokens, b->output_tokens,
+		b->cached_tokens, b->error, b->has_why, b->line };
+
+	for (size_t i = 0; i < sizeof(sa) / sizeof(sa[0]); i++)
+		if (!span_eq(sa[i], sb[i]))
+			fail_msg("%s: " SPAN_FMT ", spaced " SPAN_FMT, line, SPAN_ARG(sa[i]), SPAN_ARG(sb[i]));
+	assert_memory_equal(na, nb, sizeof(na));
+	assert_ptr_equal(a->lacks, b->lacks);
+}
+
+/* A line as recipes write it is read directly, and one with white space by the scanner. */
+static void check_spaced(const char *line, size_t n)
+{
+	static struct logline l, l2;
+	const char *brace = memchr(line, '{', n);
+	size_t before = brace != NULL ? (size_t)(brace - line) + 1 : n;
+	char spaced[600];
+	struct fact a, b;
+
+	assert_true(n < sizeof(spaced));
+	memcpy(spaced, line, before);
+	spaced[before] = ' ';
+	memcpy(spaced + before + 1, line + before, n - before);
+	assert_int_equal(parse(&l, line, n, &a), parse(&l2, spaced, n + 1, &b));
+	if (a.line)
+		check_same(line, &a, &b);
+}
+
+static void spaces_change_nothing(void **state)
+{
+	static struct logline l;
+	struct fact f;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_spaced(cases[i].line, strlen(cases[i].line));
+	parse(&l, cases[0].line, strlen(cases[0].line), &f);
+	assert_int_equal(l.n, strlen(cases[0].line));	/* the whole line was copied: read directly */
+}
+
 /* With any one byte changed, the line gives a fact or an error, and no byte outside is read. */
 static void damaged_lines(void **state)
 {
-	static const char bytes[] = { 0, '"', '\\', '{', '}', '[', ',', ':', '9', '-', (char)0xff };
+	static const char bytes[] = { 0, '"', '\\', '{', '}', '[', ',', ':', '0', '9', '-', '.', 'e',
+		' ', (char)0xff };
 	static struct logline l;
 	struct fact f;
 	char line[512];
@@ -230,6 +278,7 @@ static void damaged_lines(void **state)
 			line[i] = bytes[k];
 			if (parse(&l, line, n, &f) == 0)
 				assert_true(f.uid.n > 0);
+			check_spaced(line, n);
 		}
 	}
 }
@@ -376,6 +425,7 @@ int main(void)
 		cmocka_unit_test(cut_lines_are_no_facts),
 		cmocka_unit_test(token),
 		cmocka_unit_test(load_header),
+		cmocka_unit_test(spaces_change_nothing),
 		cmocka_unit_test(damaged_lines),
 		cmocka_unit_test(strings_too_long_are_left_out),
 		cmocka_unit_test(answers_and_errors),

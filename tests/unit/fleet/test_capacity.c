@@ -363,6 +363,54 @@ static void what_the_index_evicted_is_evidence(void **state)
 	fleet_end(&f);
 }
 
+/* Before any evidence half the guess is likely and eight times it is not; a size that many first
+ * tokens showed leaves no chance to what is much older, and a few that misled leave some. */
+static void a_chance_follows_the_sizes(void **state)
+{
+	struct fleet_of f;
+	double few;
+
+	(void)state;
+	fleet_start(&f, .1);
+	assert_true(capacity_chance(&f.c[0], &f.pool, 500000, 250000) > .7);
+	assert_true(capacity_chance(&f.c[0], &f.pool, 500000, 4000000) < .1);
+	for (unsigned i = 0; i < SERVERS; i++)
+		f.lru[i].size = 500e3;
+	run(&f, 100, 2e6);
+	few = capacity_chance(&f.c[0], &f.pool, 0, 800000);
+	assert_true(few > .005);
+	run(&f, 2000, 2e6);
+	assert_true(capacity_chance(&f.c[0], &f.pool, 0, 250000) > .95);
+	assert_true(capacity_chance(&f.c[0], &f.pool, 0, 800000) < few / 2);
+	assert_true(capacity_chance(&f.c[0], &f.pool, 0, 2000000) < .005);
+	fleet_end(&f);
+}
+
+static void a_prompt_has_a_distance(void **state)
+{
+	page_key pages[PROMPT];
+	struct fleet_of f;
+	struct marks m;
+	uint64_t far = 0;
+
+	(void)state;
+	fleet_start(&f, 0);
+	for (unsigned i = 0; i <= 20; i++)
+		sent_again(&f, i, 0, 0);
+	for (uint32_t i = 0; i < PROMPT; i++)
+		pages[i] = (page_key)5 << 32 | i;
+	marks_of(&m, 1, pages, PROMPT, NULL);
+	assert_true(capacity_far(&f.c[0], f.table, m.key[m.n - 1], &far));
+	assert_true(far > 13 * PROMPT * PAGE && far < 17 * PROMPT * PAGE);
+	assert_false(capacity_far(&f.c[1], f.table, m.key[m.n - 1], &far));
+	capacity_cleared(&f.c[0]);
+	assert_false(capacity_far(&f.c[0], f.table, m.key[m.n - 1], &far));
+	sent_again(&f, 5, 0, 0);
+	assert_true(capacity_far(&f.c[0], f.table, m.key[m.n - 1], &far));
+	assert_true(far < PROMPT * PAGE);
+	fleet_end(&f);
+}
+
 /* A server that was not asked has the size of the others, and another if its own first tokens say
  * so. */
 static void equal_servers_are_one(void **state)
@@ -473,6 +521,8 @@ int main(void)
 		cmocka_unit_test(seldom_ones_count),
 		cmocka_unit_test(what_ends_last_is_used_last),
 		cmocka_unit_test(what_the_index_evicted_is_evidence),
+		cmocka_unit_test(a_chance_follows_the_sizes),
+		cmocka_unit_test(a_prompt_has_a_distance),
 		cmocka_unit_test(equal_servers_are_one),
 		cmocka_unit_test(cut_prompts_hide_distances),
 		cmocka_unit_test(only_clear_ones_count),

@@ -90,6 +90,24 @@ static void one_first_token_moves_it_little(void **state)
 	assert_near(wait_expected(&l, 0.5, 1, now), 2.6, 0.25);
 }
 
+/* A tenth of the estimates are ten times too high: the others are still right. */
+static void estimates_too_high_hold_it_not_down(void **state)
+{
+	struct wait_line l = { 0 };
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 1);
+	for (unsigned i = 0; i < 600; i++) {
+		double real = 0.05 + 2 * rng_unit(&rng), estimate = i % 10 == 0 ? 10 * real : real;
+
+		now += 100;
+		wait_came(&l, estimate, wait_expected(&l, estimate, 1, now), real, now);
+	}
+	assert_true(wait_expected(&l, 1, 1, now) > 0.75);
+	assert_true(wait_expected(&l, 2, 1, now) > 1.5);
+}
+
 /* Estimates nearly alike, and times that happen to grow with them, say little of others. */
 static void estimates_alike_make_no_steep_line(void **state)
 {
@@ -166,6 +184,7 @@ int main(void)
 		cmocka_unit_test(a_line_is_learned),
 		cmocka_unit_test(a_longer_queue_is_expected_to_take_longer),
 		cmocka_unit_test(one_first_token_moves_it_little),
+		cmocka_unit_test(estimates_too_high_hold_it_not_down),
 		cmocka_unit_test(estimates_alike_make_no_steep_line),
 		cmocka_unit_test(what_the_slowness_learns_does_not_count_twice),
 		cmocka_unit_test(a_line_that_no_first_token_confirms_is_forgotten),

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
-#include "agent/index/index.h"
+#include "agent/index/state_in.h"
 #include "tests/unit/index/asks.h"
 #include "tests/lib/index/index_test.h"
 
@@ -69,6 +69,74 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_int_equal(o.max_bytes, 256u << 20);
 	assert_int_equal(o.max_pages, 65536);
 	index_free(NULL);
+}
+
+/* Matches and commits of several threads write to neighbours in these structs. */
+static void what_threads_write_has_lines_of_its_own(void **state)
+{
+	struct index *ix = make(1 << 20, 100);
+
+	assert_int_equal((uintptr_t)ix % 64, 0);
+	assert_int_equal((uintptr_t)ix->readers % 64, 0);
+	index_free(ix);
+}
+
+/* A match reads the owners of a node four at a time, if there are many. Each number of owners up to
+ * 70, so that the last four are full or not and some servers need a second word of the set; some
+ * servers hold less, and some were dropped. */
+static void many_servers_on_one_node(void **state)
+{
+	uint32_t n, s, part, want;
+	page_key p[40];
+
+	unique(p, 40, 1);
+	for (n = 1; n <= 70; n++) {
+		for (part = 1; part <= 33; part += 8) {
+			struct index *ix = make(1 << 20, 100);
+
+			for (s = 0; s < n; s++)
+				hold(ix, p, part > 1 && s % part == 3 ? s % 30 + 1 : 40, (server_id)s);
+			for (s = 5; s < n; s += 11)
+				while (!index_drop_step(ix, (server_id)s, 100))
+					;
+			for (s = 0; s < 70; s++) {
+				want = s >= n || s % 11 == 5 ? 0 : part > 1 && s % part == 3 ? s % 30 + 1 : 40;
+				assert_int_equal(depth(ix, p, 40, (server_id)s), want);
+			}
+			assert_null(index_check(ix));
+			index_free(ix);
+		}
+	}
+}
+
+/* The second index has other pages in nodes with the same numbers and serials, and perhaps the
+ * address of the first. */
+static void a_match_outlives_its_index(void **state)
+{
+	struct index *a = make(1 << 20, 100), *b;
+	page_key p[2][20];
+	struct index_match m;
+
+	unique(p[0], 20, 1);
+	unique(p[1], 20, 2);
+	assert_int_equal(index_match_init(&m), 0);
+	hold(a, p[0], 20, 1);
+	index_match(a, &sp, p[0], 20, &m);
+	assert_int_equal(index_match_depth(&m, 1), 20);
+	index_free(a);
+	assert_int_equal(index_match_depth(&m, 1), 20);
+	b = make(1 << 20, 100);
+	hold(b, p[1], 20, 1);
+	assert_true(index_commit(b, &sp, p[0], 20, &m, 2, 0, 0) != 0);
+	assert_int_equal(depth(b, p[0], 20, 2), 20);
+	assert_int_equal(depth(b, p[1], 20, 2), 0);
+	assert_true(index_commit(b, &sp, p[0], 20, &m, 1, 0, 0) != 0);
+	assert_int_equal(depth(b, p[0], 20, 1), 20);
+	assert_null(index_check(b));
+	index_match(b, &sp, p[1], 20, &m);
+	assert_int_equal(index_match_depth(&m, 1), 20);
+	index_free(b);
+	index_match_fini(&m);
 }
 
 static void a_tiny_budget_is_raised_to_the_least_that_works(void **state)
@@ -468,8 +536,11 @@ static void what_goes_on_after_a_match(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_threads_write_has_lines_of_its_own),
+		cmocka_unit_test(many_servers_on_one_node),
 		cmocka_unit_test(what_goes_on_after_a_match),
 		cmocka_unit_test(defaults_are_the_documented_ones),
+		cmocka_unit_test(a_match_outlives_its_index),
 		cmocka_unit_test(a_tiny_budget_is_raised_to_the_least_that_works),
 		cmocka_unit_test(pages_beyond_max_pages_do_not_exist),
 		cmocka_unit_test(servers_that_cannot_be_are_refused),

@@ -127,9 +127,9 @@ static unsigned evict(struct index *ix, unsigned n)
 	unsigned gone = 0;
 	const struct record *r;
 
-	for (; n > 0 && ix->shards[0].by_age[0].first != 0; n--, gone++) {
-		r = at(ix, ix->shards[0].by_age[0].first);
-		record_cut(ix, r->node, r->server, &(struct cut){ EDGE_MAX, UINT64_MAX, true, false });
+	for (; n > 0 && ix->shards[0].tenants[0].by_age.first != 0; n--, gone++) {
+		r = at(ix, ix->shards[0].tenants[0].by_age.first);
+		record_cut(ix, r->node, r->server, (struct cut){ 1, EDGE_MAX, UINT64_MAX, true, false });
 	}
 	return gone;
 }

@@ -194,8 +194,8 @@ static void look(struct owner *o, const struct held *h, server_id s, unsigned le
 		d = o->a[i].server == s ? common(&o->a[i], h) : 0;
 		most = d > most ? d : most;
 	}
-	/* a match that lost its CPU at each try returns what it has: allowed once, not always */
-	for (i = 0; i < 4; i++) {
+	/* a match that lost its CPU at each try returns what it has: allowed for some time, not always */
+	for (i = 0; i < 200; i++) {
 		index_match(o->w.ix, &sp, h->p, h->n, m);
 		d = index_match_depth(m, s);
 		if (d > most || d >= (o->tight ? least : most))

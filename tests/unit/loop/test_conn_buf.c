@@ -69,24 +69,111 @@ static void larger_is_kept(void **state)
 	assert_int_equal(all.used, 0);
 }
 
-static void wiped_when_returned(void **state)
+static const uint8_t zero[300];
+
+/* Give <a> 300 bytes, 200 of them written, of which the last 50 wait. */
+static void half_used(struct conn_buf *a, struct conn_buf *spare, struct budget *all)
 {
-	static const uint8_t zero[300];
-	struct conn_buf spare = { 0 }, a = { 0 };
+	assert_true(conn_buf_borrow(a, spare, 300, all));
+	memset(a->p, 0, 300);
+	memset(a->p, 'x', 150);
+	memset(a->p + 150, 'y', 50);
+	conn_buf_wrote(a, 200);
+	conn_buf_drop(a, 150);
+	assert_int_equal(a->n, 50);
+	assert_int_equal(*conn_buf_bytes(a), 'y');
+}
+
+static void spare_is_wiped(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 }, b = { 0 };
 	struct budget all = roomy();
 
-	assert_true(conn_buf_borrow(&a, &spare, 300, &all));
-	memset(a.p, 0, 300);
-	memset(a.p, 'x', 200);
-	conn_buf_wrote(&a, 200);
-	conn_buf_drop(&a, 150);
-	assert_int_equal(a.n, 50);
-	assert_int_equal(a.p[0], 'x');
-	conn_buf_drop(&a, 0);
-	conn_buf_wrote(&a, 10);		/* below the highest used byte, which stays */
+	half_used(&a, &spare, &all);
 	conn_buf_return(&a, &spare, &all);
+	assert_true(conn_buf_borrow(&b, &spare, 300, &all));
+	assert_int_equal(b.n, 0);
+	assert_ptr_equal(conn_buf_bytes(&b), b.p);
+	conn_buf_wrote(&b, 10);		/* below the highest byte written before, which stays */
+	conn_buf_return(&b, &spare, &all);
+	conn_buf_wipe(&spare);
 	assert_memory_equal(spare.p, zero, 300);
 	conn_buf_fini(&spare, &all);
+}
+
+static void dropped_and_packed(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 };
+	struct budget all = roomy();
+	uint8_t *p;
+
+	half_used(&a, &spare, &all);
+	p = a.p;
+	assert_ptr_equal(conn_buf_bytes(&a), p + 150);
+	conn_buf_drop(&a, 0);
+	assert_int_equal(a.n, 50);
+	conn_buf_wrote(&a, 100);		/* up to its end */
+	assert_int_equal(a.top, 300);
+	conn_buf_pack(&a);
+	assert_ptr_equal(conn_buf_bytes(&a), p);
+	assert_int_equal(a.n, 150);
+	assert_int_equal(*p, 'y');
+	conn_buf_drop(&a, 150);			/* an empty one begins at its start */
+	assert_ptr_equal(conn_buf_bytes(&a), p);
+	conn_buf_wipe(&a);
+	assert_memory_equal(p, zero, 300);
+	conn_buf_fini(&a, &all);
+}
+
+/* Bytes from <from> to <to> of <b> are zero. */
+static void assert_wiped(const struct conn_buf *b, size_t from, size_t to)
+{
+	assert_memory_equal(b->p + from, zero, to - from);
+}
+
+static void only_the_rest_is_kept(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 }, b = { 0 };
+	struct budget all = roomy();
+
+	half_used(&a, &spare, &all);
+	assert_wiped(&a, 0, 150);		/* dropped, and others stay */
+	assert_int_equal(a.p[150], 'y');
+	conn_buf_return(&a, &spare, &all);
+	assert_true(conn_buf_borrow(&b, &spare, 300, &all));
+	memset(b.p, 'z', 5);
+	conn_buf_wrote(&b, 5);
+	conn_buf_wipe_rest(&b);			/* bytes of <a> were after it */
+	assert_memory_equal(b.p, "zzzzz", 5);
+	assert_wiped(&b, 5, 300);
+	assert_int_equal(b.top, 5);
+	conn_buf_wipe_rest(&b);
+	assert_int_equal(b.n, 5);
+	conn_buf_fini(&b, &all);
+}
+
+static void shrunk(void **state)
+{
+	struct conn_buf spare = { 0 }, a = { 0 };
+	struct budget all = roomy();
+	uint8_t *p;
+
+	half_used(&a, &spare, &all);
+	p = a.p;
+	conn_buf_shrink(&a, 60, &spare, &all);
+	assert_int_equal(a.cap, 60);
+	assert_int_equal(a.n, 50);
+	assert_int_equal(conn_buf_bytes(&a)[49], 'y');
+	assert_ptr_equal(spare.p, p);
+	assert_int_equal(all.used, 360);
+	budget_set(&all, 100);			/* no room: the large one stays */
+	p = a.p;
+	conn_buf_shrink(&a, 50, &spare, &all);
+	assert_ptr_equal(a.p, p);
+	assert_int_equal(a.n, 50);
+	conn_buf_fini(&a, &all);
+	conn_buf_fini(&spare, &all);
+	assert_int_equal(all.used, 0);
 }
 
 static void budget_holds(void **state)
@@ -121,7 +208,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lent_and_returned),
 		cmocka_unit_test(larger_is_kept),
-		cmocka_unit_test(wiped_when_returned),
+		cmocka_unit_test(spare_is_wiped),
+		cmocka_unit_test(dropped_and_packed),
+		cmocka_unit_test(only_the_rest_is_kept),
+		cmocka_unit_test(shrunk),
 		cmocka_unit_test(budget_holds),
 	};
 

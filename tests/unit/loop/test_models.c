@@ -307,13 +307,12 @@ static void other_files_are_named(void **state_)
 	memcpy(spm, pieces, sizeof(spm));
 	spm[sizeof(spm) - 1] = 2;
 	put("tokenizer.model", spm, sizeof(spm));
-	expect_refusal("tokenizer.model", "", "models/tokenizer.model", 0, "SentencePiece");
-	spm[sizeof(spm) - 1] = 1;
+	expect_refusal("tokenizer.model", "", "models/tokenizer.model", 0, "no normal piece");
+	spm[sizeof(spm) - 1] = 4;
 	put("spiece.model", spm, sizeof(spm));
-	expect_refusal("spiece.model", "", "models/spiece.model", 0,
-		"Unigram, which is not understood as it is: save the tokenizer");
+	expect_refusal("spiece.model", "", "models/spiece.model", 0, "whole words or characters");
 	put("clip.json", clip, sizeof(clip) - 1);
-	expect_refusal("clip.json", "", "models/clip.json", 2, "CLIP");
+	expect_refusal("clip.json", "", "models/clip.json", 2, "ByteLevel");
 	put("bert.json", bert, sizeof(bert) - 1);
 	expect_refusal("bert.json", "", "models/bert.json", 2, "WordLevel");
 }

@@ -231,6 +231,10 @@ static void world_make(struct rng *r, struct world *w)
 			.kv_tokens = rng_below(r, 100000), .kv_room = rng_below(r, 2) ? 1 + rng_below(r, 100000) : 0,
 		};
 		w->c[i].penalty_s = w->c[i].penalty * part(r, 0.2);
+		if (rng_below(r, 3) == 0) {
+			w->c[i].perhaps = rng_below(r, (uint32_t)(w->tokens - w->c[i].cached) + 1);
+			w->c[i].chance = part(r, 1);
+		}
 	}
 }
 
@@ -257,23 +261,30 @@ static double slow_kv(const struct world *w, const struct candidate *c)
 	return filled > w->o.kv_share ? (filled - w->o.kv_share) * w->o.kv_ms / 1000 : 0;
 }
 
-/* wait + (1 + a) * prefill(uncached) * (1 - s) + t + g * load + k + l; a penalty adds requests. */
+static double slow_prefill(const struct world *w, double cached)
+{
+	double uncached = (double)w->tokens - cached, s = uncached / w->o.prefill_tokens_per_s;
+
+	s += w->o.attention_factor * uncached * cached;
+	return s + w->o.attention_factor * uncached * uncached / 2;
+}
+
+/* wait + (1 + a) * prefill(uncached) * (1 - s) + t + g * load + k + l; a penalty adds requests, and
+ * what may be left saves its time by chance. */
 static double slow_cost(const struct world *w, const struct candidate *c)
 {
-	double a = slow_sacrifice(w), own;
-	double uncached = (double)w->tokens - (double)c->cached, prefill, load_adapter = 0;
+	double a = slow_sacrifice(w), own, prefill, load_adapter = 0, left;
 
 	for (size_t i = 0; i < w->n && !c->has_adapter; i++)
 		if (w->c[i].has_adapter)
 			load_adapter = w->o.adapter_ms / 1000.0;
 
-	prefill = uncached / w->o.prefill_tokens_per_s;
-	prefill += w->o.attention_factor * uncached * (double)c->cached;
-	prefill += w->o.attention_factor * uncached * uncached / 2;
-	prefill *= c->slowness;
+	prefill = slow_prefill(w, (double)c->cached) * c->slowness;
+	left = prefill - slow_prefill(w, (double)(c->cached + c->perhaps)) * c->slowness;
 	own = prefill - c->shared * prefill;
-	return c->backlog_s + own + a * own + w->o.copy_share * c->shared * prefill +
-	    c->load_s + slow_kv(w, c) + w->o.load_ms * c->load / 1000.0 + c->penalty_s +
+	return c->backlog_s - c->chance * left / 20 + own + a * own +
+	    w->o.copy_share * c->shared * prefill + c->load_s + slow_kv(w, c) +
+	    w->o.load_ms * c->load / 1000.0 + c->penalty_s +
 	    w->o.load_ms * c->penalty / 1000.0 + load_adapter;
 }
 

@@ -26,6 +26,29 @@ static void feed(struct body *b, struct turns *t, size_t n)
 	body_remember(b, n, true);
 }
 
+/* The same in slices; every other one is looked at. */
+static void feed_slices(struct body *b, struct turns *t, size_t n)
+{
+	size_t from = 0, end = 0;
+
+	body_reset(b, API_CHAT);
+	body_slices_start(b, t, 1);
+	for (unsigned i = 0; end < n; i++) {
+		struct span held;
+		uint64_t at;
+
+		end = end + 10000 < n ? end + 10000 : n;
+		held = span_of(text + from, end - from);
+		body_slice(b, held, from);
+		if (end == n || i % 2 == 0 || !body_slice_known(b)) {
+			at = body_slice_ready(b, held, from);
+			body_slice_read(b, text + at, end - (size_t)at);
+		}
+		from = (size_t)body_slice_needs(b, held, from);
+	}
+	body_slices_remember(b, true);
+}
+
 static void story(const struct page_vec *right)
 {
 	const struct turns_opts o = {
@@ -35,8 +58,11 @@ static void story(const struct page_vec *right)
 	struct body *b = body_new(&opts, &key);
 	struct turns_stats s;
 
-	for (unsigned i = 0; t != NULL && b != NULL && i < 4; i++) {
-		feed(b, t, write_body(9 + 8 * i));
+	for (unsigned i = 0; t != NULL && b != NULL && i < 8; i++) {
+		if (i % 2 == 0)
+			feed(b, t, write_body(9 + 4 * i));
+		else
+			feed_slices(b, t, write_body(9 + 4 * i));
 		if (!body_prompt(b)->truncated)
 			assert_true(vec_eq(&body_prompt(b)->messages, &right[i]));
 	}
@@ -51,12 +77,12 @@ static void story(const struct page_vec *right)
 
 static void each_allocation_may_fail(void **state)
 {
-	struct page_vec right[4] = { { NULL, 0, 0 } };
+	struct page_vec right[8] = { { NULL, 0, 0 } };
 	struct body *b = body_make();
 	unsigned long k;
 
-	for (unsigned i = 0; i < 4; i++) {
-		feed(b, NULL, write_body(9 + 8 * i));
+	for (unsigned i = 0; i < 8; i++) {
+		feed(b, NULL, write_body(9 + 4 * i));
 		page_vec_append(&right[i], body_prompt(b)->messages.p, body_prompt(b)->messages.n);
 	}
 	for (k = 1;; k++) {
@@ -66,7 +92,7 @@ static void each_allocation_may_fail(void **state)
 			break;
 	}
 	assert_true(k > 20);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 8; i++)
 		page_vec_free(&right[i]);
 	body_free(b);
 }

@@ -84,6 +84,33 @@ static bool in_tokens(struct reader *r, struct request *rq, unsigned messages)
 	       rq->mode == PROMPT_TOKENS;
 }
 
+/* The same in three slices; all of them are looked at. Returns false if a look has no pages. */
+static bool in_slices(struct reader *r, struct request *rq, unsigned messages)
+{
+	static char body[8192];
+	struct span all = body_of(body, messages);
+	struct request_message m = {
+		.has_uid = true, .uid = 9, .pool = SPAN("pool"), .path = SPAN("/v1/chat/completions"),
+		.visible = (int64_t)all.n, .whole = (int64_t)all.n, .wall_s = 1795000000,
+	};
+	bool tokens = false;
+
+	for (m.seq = 0; m.seq < 3; m.seq++) {
+		size_t from = all.n / 3 * (size_t)m.seq, to = m.seq == 2 ? all.n : from + all.n / 3;
+
+		m.body = span_of(all.p + from, to - from);
+		request_start(rq, &r->env, &r->scratch, &m, 1);
+		rq->work.left = REQUEST_WORK_FULL;
+		rq->in.model = "";
+		if (!request_take_body(rq, &m))
+			return false;
+		if (!rq->waits)
+			tokens = request_read_prompt(rq) == REQUEST_PROMPT && rq->mode == PROMPT_TOKENS;
+		request_keep_body(rq);
+	}
+	return tokens && !rq->cut;
+}
+
 /* The pages of a body without turns. */
 struct right {
 	page_key pages[512];
@@ -137,6 +164,12 @@ static bool story(struct tok *tok, struct chat *chat, const struct right *right,
 	assert_true(in_tokens(&r, &rq, messages[2]));
 	check(&r, &rq, &right[2]);
 	assert_true(rq.ids_from > 0);
+	fault_begin(k);
+	if (in_slices(&r, &rq, messages[1]))
+		check(&r, &rq, &right[1]);
+	met |= fault_end();
+	assert_true(in_slices(&r, &rq, messages[2]));
+	check(&r, &rq, &right[2]);
 	close_reader(&r);
 	return met;
 }
@@ -169,9 +202,88 @@ static void without_memory(void **state)
 	free(right);
 }
 
+/* ---- a slice that cannot be kept ---- */
+
+#define PORTION		16384u		/* of read_body.c: no more events than bytes */
+#define BRACKETS	900000u
+
+/* Give slice <seq> of a body that has more of them. Returns false if it is dropped. */
+static bool take_slice(struct reader *r, struct request *rq, struct span slice, int64_t seq)
+{
+	const struct request_message m = {
+		.has_uid = true, .uid = 9, .pool = SPAN("pool"), .path = SPAN("/v1/chat/completions"),
+		.body = slice, .seq = seq, .visible = 4 * BRACKETS, .whole = 4 * BRACKETS,
+	};
+
+	request_start(rq, &r->env, &r->scratch, &m, 1);
+	rq->work.left = REQUEST_WORK_FULL;
+	rq->in.model = "";
+	return request_take_body(rq, &m);
+}
+
+/* Allocation <k> of the second slice fails. Returns false if there is none. If it was the one to
+ * keep the slice, it is read as any other, up to PROMPT_EVENTS_MOST, and nothing is read after
+ * it. */
+static bool loose(struct span second, bool all, unsigned long k, unsigned *met_loose)
+{
+	static const struct span first =
+	    SPAN("{\"messages\":[{\"role\":\"user\",\"content\":\"the ser");
+	const struct prompt *p;
+	struct request rq;
+	struct reader r;
+	bool met;
+
+	open_reader(&r, NULL, NULL, 8 << 20);
+	assert_true(take_slice(&r, &rq, first, 0));
+	request_keep_body(&rq);
+	assert_int_equal(r.env.slices.n, 1);
+	fault_begin(k);
+	assert_true(take_slice(&r, &rq, second, 1));
+	met = fault_end();
+	p = rq.prompt;
+	assert_true(p->n_events < PROMPT_EVENTS_MOST + PORTION);
+	if (rq.sliced->raw.failed) {
+		(*met_loose)++;
+		assert_int_equal(p->n_bytes, first.n + rq.raw.n);
+		assert_int_equal(rq.raw.n == second.n, all);
+		assert_int_equal(p->n_events >= PROMPT_EVENTS_MOST, !all);
+		request_keep_body(&rq);
+		assert_int_equal(r.env.slices.n, 0);
+		assert_false(take_slice(&r, &rq, SPAN(" "), 2));
+	}
+	request_keep_body(&rq);
+	close_reader(&r);
+	return met;
+}
+
+static void slices_that_cannot_be_kept(void **state)
+{
+	static const char start[] = "ver\"}],\"pad\":[";
+	char *p = malloc(BRACKETS + sizeof(start));
+	size_t n = sizeof(start) - 1;
+	unsigned met = 0;
+
+	(void)state;
+	assert_non_null(p);
+	memcpy(p, start, n);
+	for (; n + 3 <= BRACKETS; n += 3)
+		memcpy(p + n, "[],", 3);
+	for (unsigned long k = 1; loose(span_of(p, n), false, k, &met); k++)
+		;
+	assert_true(met > 0);
+	met = 0;
+	for (unsigned long k = 1; loose(span_of(p, 40000), true, k, &met); k++)
+		;
+	assert_true(met > 0);
+	free(p);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(without_memory) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_memory),
+		cmocka_unit_test(slices_that_cannot_be_kept),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,17 @@ static void test_nothing_known(void **state)
 	assert_true(x.why == WHY_NOPROMPT || x.why == WHY_NOLOAD);
 }
 
+/* Tell if the last prompt has a distance at <name>. */
+static bool was_used(const char *name)
+{
+	const struct server *s = pool_find(w.r->fleet.pools[0], span_str(name), 0);
+	const struct marks *m = &w.s->marks;
+	uint64_t far;
+
+	assert_true(m->n > 0);
+	return capacity_far(&s->capacity, w.r->marks, m->key[m->n - 1], &far);
+}
+
 static void test_clear_server(void **state)
 {
 	uint64_t space[2];
@@ -155,7 +166,9 @@ static void test_clear_server(void **state)
 	decisions_name_of(route_decisions(w.r), x.chosen, name, sizeof(name));
 	assert_false(route_clear_server(w.r, SPAN("pool"), SPAN("other")));
 	assert_false(route_clear_server(w.r, SPAN("other"), span_str(name)));
+	assert_true(was_used(name));
 	assert_true(route_clear_server(w.r, SPAN("pool"), span_str(name)));
+	assert_false(was_used(name));
 	while (route_work(w.r))
 		;
 	assert_int_equal(asked("ab", space).matched, 0);

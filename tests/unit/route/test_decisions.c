@@ -332,22 +332,71 @@ static void blocks_show_common_beginnings(void **state)
 	world_end(&w);
 }
 
+#define PAGES	70u		/* four groups of the chain, and 6 pages */
+
+static struct decision_pages pages_of(const page_key *pages, uint32_t n, uint64_t *groups)
+{
+	struct marks m;
+
+	marks_of(&m, 9, pages, n, groups);
+	return (struct decision_pages){ .start = 9, .groups = groups, .pages = pages, .n = n };
+}
+
 /* Another process with the same key has other numbers. */
 static void blocks_end_with_the_process(void **state)
 {
 	struct hash_key k = test_key();
 	page_key pages[4] = { 1, 2, 3, 4 };
+	uint64_t groups[1];
+	struct decision_pages p = pages_of(pages, 4, groups);
 	struct decisions *d = decisions_new(4, &k, 1), *e = decisions_new(4, &k, 2);
 	uint32_t a[DECISION_BLOCKS_MAX], b[DECISION_BLOCKS_MAX];
 
-	assert_int_equal(decisions_blocks(d, 9, pages, 4, 3, a), 2);
-	assert_int_equal(decisions_blocks(e, 9, pages, 4, 3, b), 2);
+	assert_int_equal(decisions_blocks(d, &p, 3, a), 2);
+	assert_int_equal(decisions_blocks(e, &p, 3, b), 2);
 	assert_true(a[0] != b[0] && a[1] != b[1]);
-	assert_int_equal(decisions_blocks(d, 9, pages, 3, 3, b), 1);
+	p.n = 3;
+	assert_int_equal(decisions_blocks(d, &p, 3, b), 1);
 	assert_int_equal(a[0], b[0]);
+	p.groups = NULL;
+	assert_int_equal(decisions_blocks(d, &p, 3, b), 0);
 	decisions_free(d);
 	decisions_free(e);
 	decisions_free(NULL);
+}
+
+/* Blocks of <of> pages, with page <changed> another one: all before it stay, no other does. */
+static void change_page(const struct decisions *d, uint32_t of, uint32_t changed)
+{
+	static uint32_t a[DECISION_BLOCKS_MAX], b[DECISION_BLOCKS_MAX];
+	page_key pages[PAGES];
+	uint64_t groups[PAGES];
+	struct decision_pages p;
+	uint32_t n = (PAGES + of - 1) / of;
+
+	for (uint32_t i = 0; i < PAGES; i++)
+		pages[i] = i * 0x9e3779b97f4a7c15ull;
+	p = pages_of(pages, PAGES, groups);
+	assert_int_equal(decisions_blocks(d, &p, of, a), n);
+	pages[changed] ^= 1;
+	p = pages_of(pages, PAGES, groups);
+	assert_int_equal(decisions_blocks(d, &p, of, b), n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(a[i] == b[i], i < changed / of);
+	for (uint32_t i = 1; i < n; i++)
+		assert_true(a[i] != a[i - 1]);
+}
+
+static void blocks_tell_all_pages_before(void **state)
+{
+	static const uint32_t of[] = { 1, 3, 16, 32, 64, 70, 100 };
+	struct hash_key k = test_key();
+	struct decisions *d = decisions_new(4, &k, 1);
+
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		for (uint32_t changed = 0; changed < PAGES; changed++)
+			change_page(d, of[i], changed);
+	decisions_free(d);
 }
 
 static void blocks_written_over_are_gone(void **state)
@@ -642,6 +691,7 @@ int main(void)
 		cmocka_unit_test(uids_count_while_facts_do),
 		cmocka_unit_test(blocks_show_common_beginnings),
 		cmocka_unit_test(blocks_end_with_the_process),
+		cmocka_unit_test(blocks_tell_all_pages_before),
 		cmocka_unit_test(blocks_written_over_are_gone),
 		cmocka_unit_test(shadow_names_no_server_and_follows_facts),
 		cmocka_unit_test(shadow_without_facts_learns_nothing),

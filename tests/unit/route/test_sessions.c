@@ -267,6 +267,215 @@ static uint64_t output(struct world *w, const char *name)
 	return index_server_output(w->r->index, server(w, name).v.id);
 }
 
+/* The next turn is asked for before the last one has ended, and then they end. What of the prompt
+ * was not seen counts once, with the turn after them. */
+static void open_turns_count_hidden_tokens_once(void **state)
+{
+	uint64_t once, after;
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	for (int i = 0; i < 20; i++) {		/* so that two open turns do not end the trust */
+		turn(&w, "before", "talk", 200000 + 400 * i);
+		done(&w, "before");
+		w.now += 1000;
+	}
+	once = output(&w, "s1");
+	turn(&w, "one", "talk", 208000);
+	w.now += 1000;
+	turn(&w, "two", "talk", 208400);
+	w.now += 1000;
+	done(&w, "one");
+	w.now += 1000;
+	done(&w, "two");
+	w.now += 1000;
+	turn(&w, "three", "talk", 208800);
+	w.now += 1000;
+	done(&w, "three");
+	after = output(&w, "s1");
+	assert_true(after < once * 12 / 10);
+	assert_true(after > once * 8 / 10);
+	world_end(&w);
+}
+
+/* A turn is decided anew and goes to another server: what turns before left at the first one counts
+ * there again, until the next turn takes it up. */
+static void a_turn_that_moves_gives_back_what_it_took_up(void **state)
+{
+	uint64_t room;
+	struct world w;
+
+	(void)state;
+	world_options(&w);
+	w.o.pool_default.capacity = 400000;
+	world_open(&w);
+	w.q.load = SPAN(S1);
+	turn(&w, "one", "talk", 200000);
+	w.now += 1000;
+	done(&w, "one");
+	room = output(&w, "s1");
+	w.now += 1000;
+	turn(&w, "two", "talk", 200400);
+	assert_int_equal(output(&w, "s1"), 0);
+	w.q.load = SPAN(S2);
+	turn(&w, "two", "talk", 200400);
+	assert_span(w.a.server, "s2");
+	assert_int_equal(output(&w, "s1"), room);
+	w.now += 1000;
+	done(&w, "two");
+	w.now += 1000;
+	w.q.load = SPAN(S1);
+	turn(&w, "three", "talk", 200800);
+	assert_int_equal(output(&w, "s1"), 0);
+	w.now += 1000;
+	done(&w, "three");
+	assert_in_range(output(&w, "s1"), room, room * 11 / 10);
+	world_end(&w);
+}
+
+/* Open a world where s1 served a turn of "talk" and a second one, "two", took up what it left.
+ * Returns the room of that. */
+static uint64_t open_taken_up(struct world *w)
+{
+	uint64_t room;
+
+	world_options(w);
+	w->o.pool_default.capacity = 400000;
+	world_open(w);
+	w->q.load = SPAN(S1);
+	turn(w, "one", "talk", 200000);
+	w->now += 1000;
+	done(w, "one");
+	room = output(w, "s1");
+	w->now += 1000;
+	turn(w, "two", "talk", 200400);
+	assert_int_equal(output(w, "s1"), 0);
+	w->now += 1000;
+	return room;
+}
+
+/* Decide <uid> anew for s2, and ask s1 for the turn after it. Returns what that finds there. */
+static uint64_t hit_after_move(struct world *w)
+{
+	w->q.load = SPAN(S2);
+	turn(w, "two", "talk", 200400);
+	w->now += 1000;
+	done(w, "two");
+	w->now += 1000;
+	w->q.load = SPAN(S1);
+	turn(w, "three", "talk", 200800);
+	return w->a.hit_tokens;
+}
+
+static void what_was_taken_up_is_there_if_it_was_not_lost(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_taken_up(&w);
+	assert_true(hit_after_move(&w) > 40000);
+	world_end(&w);
+}
+
+static void what_was_cleared_since_is_not_given_back(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_taken_up(&w);
+	route_tick(w.r, w.now);
+	assert_true(route_clear_server(w.r, SPAN("pool"), SPAN("s1")));
+	while (route_work(w.r))
+		;
+	w.now += 1000;
+	w.q.load = SPAN(S2);
+	turn(&w, "two", "talk", 200400);
+	assert_int_equal(output(&w, "s1"), 0);
+	assert_true(hit_after_move(&w) < 1000);
+	done(&w, "three");
+	assert_true(output(&w, "s1") < 100000 * ROOM_OF_TOKEN);
+	world_end(&w);
+}
+
+/* Other sessions fill the cache while the turn is open. */
+static void what_was_evicted_since_is_not_given_back(void **state)
+{
+	uint64_t before;
+	struct world w;
+	char uid[8];
+
+	(void)state;
+	open_taken_up(&w);
+	for (unsigned i = 0; i < 12; i++) {
+		snprintf(uid, sizeof(uid), "o%u", i);
+		turn(&w, uid, uid, 400000);
+		w.now += 1000;
+		done(&w, uid);
+		w.now += 1000;
+	}
+	before = output(&w, "s1");
+	w.q.load = SPAN(S2);
+	turn(&w, "two", "talk", 200400);
+	assert_int_equal(output(&w, "s1"), before);
+	assert_true(hit_after_move(&w) < 10000);
+	world_end(&w);
+}
+
+static void a_turn_decided_twice_at_one_server_counts_once(void **state)
+{
+	struct world w;
+	uint64_t room;
+
+	(void)state;
+	room = open_taken_up(&w);
+	for (unsigned i = 0; i < 3; i++) {
+		turn(&w, "two", "talk", 200400);
+		assert_int_equal(output(&w, "s1"), 0);
+		w.now += 1000;
+	}
+	done(&w, "two");
+	assert_in_range(output(&w, "s1"), room, room * 11 / 10);
+	world_end(&w);
+}
+
+/* It is another client's: the turn before it was never served. */
+static void a_uid_used_again_by_another_session(void **state)
+{
+	struct world w;
+	uint64_t room;
+
+	(void)state;
+	room = open_taken_up(&w);
+	w.q.load = SPAN(S2);
+	turn(&w, "two", "other", 200400);
+	assert_int_equal(output(&w, "s1"), room);
+	done(&w, "two");
+	assert_in_range(output(&w, "s2"), room * 9 / 10, room * 11 / 10);
+	w.q.load = SPAN(S1);
+	turn(&w, "three", "talk", 200800);
+	assert_true(w.a.hit_tokens > 40000);
+	assert_int_equal(output(&w, "s1"), 0);
+	world_end(&w);
+}
+
+static void a_turn_that_finds_no_server_gives_back(void **state)
+{
+	struct world w;
+	uint64_t room;
+
+	(void)state;
+	room = open_taken_up(&w);
+	w.q.load = SPAN("lb1/1;s1=0,0,0,1");
+	turn(&w, "two", "talk", 200400);
+	assert_why(&w, WHY_NOSERVER);
+	assert_int_equal(output(&w, "s1"), room);
+	world_end(&w);
+}
+
 /* An image of megabytes is no million tokens: the engine's count bounds the guess. */
 static void the_count_bounds_hidden_tokens(void **state)
 {
@@ -424,6 +633,36 @@ static void a_session_that_must_move_goes_to_the_best_holder(void **state)
 	}
 }
 
+/* Its pages were evicted for lack of room. If the size of the cache is a guess, the engine may have
+ * them still, and the session stays although another server is next in turn; if it is
+ * configured, the session leaves. */
+static void a_session_stays_where_it_may_be(void **state)
+{
+	(void)state;
+	for (unsigned sure = 0; sure < 2; sure++) {
+		struct world w;
+
+		world_options(&w);
+		w.o.pool_default.capacity_guess = 20000;
+		w.o.pool_default.capacity = sure ? 20000 : 0;
+		world_open(&w);
+		talk(&w, "one", "abcdefghijklmnop", S1);
+		for (unsigned i = 0; i < 26; i++) {
+			char name[8], turns[] = "ABCDEFGHIJKLMNOP";
+
+			snprintf(name, sizeof(name), "n%u", i);
+			turns[0] = (char)(' ' + 1 + i);
+			talk(&w, name, turns, S1);
+		}
+		while (route_work(w.r))
+			;
+		talk(&w, "one", "abcdefghijklmnopq", "lb1/1;s1=1,0,0,1;s2=1,0,0,1");
+		assert_span(w.a.server, sure ? "s2" : "s1");
+		assert_int_equal(w.a.pages, 0);
+		world_end(&w);
+	}
+}
+
 /* The same for a body that is cut: only the session knows of the hidden part. */
 static void a_cut_session_that_must_move_goes_to_the_best_holder(void **state)
 {
@@ -446,6 +685,102 @@ static void a_cut_session_that_must_move_goes_to_the_best_holder(void **state)
 	assert_span(w.a.server, "s3");
 	done(&w, "d");
 	world_end(&w);
+}
+
+/* Send a turn of <session> to s1, of <whole> bytes and answered after <ms>. */
+static void timed(struct world *w, const char *session, int64_t whole, msec ms)
+{
+	turn(w, "t", session, whole);
+	w->now += ms;
+	tell_first(w, "t", "s1", 200, STREAM);
+	tell_done(w, "t", "s1", 200, "--", ms);
+	w->now += 1000;
+}
+
+/* What else takes turns with the session "one", whose turns are honest. */
+struct liar {
+	int64_t whole, grown;	/* 0: nobody */
+	msec ms;
+};
+
+struct learned {
+	uint64_t count;		/* first tokens that were compared with expected times */
+	int64_t wait_ms;	/* expected of the last turn of "one" */
+	double speed;		/* tokens a second that s1 is taken for */
+};
+
+/* Turns of "one", each <grown> bytes longer and answered after <ms>, and those of <liar>. */
+static struct learned learned_of(int64_t grown, msec ms, struct liar liar)
+{
+	struct learned l;
+	struct world w;
+
+	open_world(&w);
+	w.q.load = SPAN(S1);
+	for (int i = 0; i < 100; i++) {
+		if (liar.whole > 0)
+			timed(&w, "lie", liar.whole + liar.grown * i, liar.ms);
+		timed(&w, "one", 200000 + grown * i, ms);
+	}
+	l = (struct learned){ w.r->fleet.pools[0]->wait.count, w.a.wait_ms,
+		server(&w, "s1").v.tokens_per_s };
+	world_end(&w);
+	return l;
+}
+
+/* What its last turn left in the cache tells what a turn computes: here 1000 tokens. */
+static void a_cut_turn_teaches_the_wait(void **state)
+{
+	struct learned l;
+
+	(void)state;
+	l = learned_of(4000, 100, (struct liar){ 0 });
+	assert_true(l.count > 90);
+	assert_in_range(l.wait_ms, 75, 125);
+	l = learned_of(4000, 400, (struct liar){ 0 });
+	assert_true(l.count > 90);
+	assert_in_range(l.wait_ms, 300, 500);
+}
+
+/* Nothing is learned of turns that announce far more than is seen, nor of those whose length is
+ * bounded, so that the next one seems to bring nothing new. */
+static void far_lengths_teach_nothing(void **state)
+{
+	static const struct liar liars[] = {
+		{ 200000, 8000000, 50 }, { 200000, 400000, 50 }, { 200000, 400000, 5000 },
+		{ 1000000000000, 0, 50 }, { 1000000000000, 0, 5000 },
+	};
+	struct learned honest, l;
+
+	(void)state;
+	honest = learned_of(4000, 100, (struct liar){ 0 });
+	for (size_t i = 0; i < sizeof(liars) / sizeof(liars[0]); i++) {
+		l = learned_of(4000, 100, liars[i]);
+		assert_int_equal(l.count, honest.count);
+		assert_int_equal(l.wait_ms, honest.wait_ms);
+		assert_true(l.speed == honest.speed);
+	}
+}
+
+/* Half of the turns bring far less than they announce, but not so far that they teach nothing; or
+ * far more, because nothing of the hidden part is as it was. What others expect stays between two
+ * thirds and one and a half times what it is without them, and no speed is learned. */
+static void a_liar_moves_the_wait_of_others_little(void **state)
+{
+	static const struct liar liars[] = {
+		{ 200000, 3000, 10 }, { 200000, 6000, 10 }, { 200000, 7000, 10 },
+		{ 200000, 0, 500 }, { 200000, 0, 5000 }, { 200000, 4000, 5000 },
+	};
+	struct learned honest, l;
+
+	(void)state;
+	honest = learned_of(4000, 100, (struct liar){ 0 });
+	for (size_t i = 0; i < sizeof(liars) / sizeof(liars[0]); i++) {
+		l = learned_of(4000, 100, liars[i]);
+		assert_true(l.count > honest.count * 3 / 2);
+		assert_in_range(l.wait_ms, honest.wait_ms * 2 / 3, honest.wait_ms * 3 / 2);
+		assert_true(l.speed == honest.speed);
+	}
 }
 
 /* Without a name the visible part is one, if it is of this conversation alone. */
@@ -564,6 +899,14 @@ int main(void)
 		cmocka_unit_test(a_cut_image_is_no_compaction),
 		cmocka_unit_test(the_old_path_still_fills_the_cache),
 		cmocka_unit_test(hidden_tokens_fill_the_cache),
+		cmocka_unit_test(open_turns_count_hidden_tokens_once),
+		cmocka_unit_test(a_turn_that_moves_gives_back_what_it_took_up),
+		cmocka_unit_test(what_was_taken_up_is_there_if_it_was_not_lost),
+		cmocka_unit_test(what_was_cleared_since_is_not_given_back),
+		cmocka_unit_test(what_was_evicted_since_is_not_given_back),
+		cmocka_unit_test(a_turn_decided_twice_at_one_server_counts_once),
+		cmocka_unit_test(a_uid_used_again_by_another_session),
+		cmocka_unit_test(a_turn_that_finds_no_server_gives_back),
 		cmocka_unit_test(the_count_bounds_hidden_tokens),
 		cmocka_unit_test(a_guess_is_at_most_half_of_the_cache),
 		cmocka_unit_test(a_slice_takes_no_hidden_tokens),
@@ -571,6 +914,10 @@ int main(void)
 		cmocka_unit_test(a_subagent_is_no_compaction_for_good),
 		cmocka_unit_test(a_subagent_has_not_its_parents_tail),
 		cmocka_unit_test(a_session_that_must_move_goes_to_the_best_holder),
+		cmocka_unit_test(a_session_stays_where_it_may_be),
+		cmocka_unit_test(a_cut_turn_teaches_the_wait),
+		cmocka_unit_test(far_lengths_teach_nothing),
+		cmocka_unit_test(a_liar_moves_the_wait_of_others_little),
 		cmocka_unit_test(a_cut_session_that_must_move_goes_to_the_best_holder),
 		cmocka_unit_test(the_visible_part_names_a_session),
 		cmocka_unit_test(a_common_visible_part_is_no_session),

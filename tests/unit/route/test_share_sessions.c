@@ -348,6 +348,34 @@ static void hidden_tokens_of_a_turn_decided_anew(void **state)
 	}
 }
 
+/* A second decision sends the turn to another server, or finds none: both agents count again at the
+ * first one what the turn had taken up. */
+static void a_turn_taken_back_gives_back_everywhere(void **state)
+{
+	static const char *const then[] = { "lb1/1;s2=1,0,0,1", "lb1/1;s1=0,0,0,1" };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t room;
+
+		fleet_new(&f, 2);
+		A->q.load = SPAN(S1);
+		cut_turn(A, "one", 200000);
+		room = output(A);
+		assert_in_range(room, 40000 * ROOM_OF_TOKEN, 60000 * ROOM_OF_TOKEN);
+		assert_int_equal(output(B), room);
+		A->q.whole += 4000;
+		for (unsigned k = 0; k < 3; k++) {
+			A->q.load = span_str(k < 2 ? S1 : then[i]);
+			send_body(A, "again", span_of(A->body.p, A->body.n - 40));
+			pass(&f, 100);
+			assert_int_equal(output(A), k < 2 ? 0 : room);
+			assert_int_equal(output(B), k < 2 ? 0 : room);
+		}
+		fleet_end(&f);
+	}
+}
+
 static const struct capacity *capacity_at(struct world *w)
 {
 	return &w->r->fleet.by_id[server(w, "s1").v.id]->capacity;
@@ -450,6 +478,7 @@ int main(void)
 		cmocka_unit_test(a_late_line_counts_no_hidden_tokens_twice),
 		cmocka_unit_test(turns_that_come_late_are_turns),
 		cmocka_unit_test(hidden_tokens_of_a_turn_decided_anew),
+		cmocka_unit_test(a_turn_taken_back_gives_back_everywhere),
 		cmocka_unit_test(what_is_seen_of_a_cut_body_counts),
 		cmocka_unit_test(a_session_named_later_has_a_turn),
 	};

@@ -1,4 +1,5 @@
 /* test_message.c - SPOE messages with arguments of any type, read into requests and facts. */
+#include "agent/route/vars.h"
 #include "agent/serve/message_in.h"
 #include "tests/unit/serve/peer.h"
 
@@ -218,6 +219,38 @@ static void all_arguments(void **state)
 	world_end(&w);
 }
 
+static void names_of_variables(void **state)
+{
+	static const struct { struct span names; uint32_t vars; } cases[] = {
+		{ SPAN(""), VARS_ALL },
+		{ SPAN("server"), 1u << VAR_SERVER },
+		{ SPAN("server+alt+why"), 1u << VAR_SERVER | 1u << VAR_ALT | 1u << VAR_WHY },
+		{ SPAN(" hit_tokens,  hit;"), 1u << VAR_HIT_TOKENS | 1u << VAR_HIT },
+		{ SPAN("hit_token+Hit+hits+serve"), 0 },
+		{ SPAN("+"), 0 },
+		{ SPAN("why\0us"), 1u << VAR_WHY | 1u << VAR_US },
+	};
+	char full[257];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(route_vars(cases[i].names), cases[i].vars);
+	for (unsigned v = 0; v < N_VARS; v++)
+		assert_int_equal(route_vars(route_var_names[v]), 1u << v);
+	/* one byte too far */
+	memset(full, '+', sizeof(full));
+	memcpy(full + 253, "why", 3);
+	assert_int_equal(route_vars(span_of(full, 257)), 1u << VAR_WHY);
+	memset(full, '+', sizeof(full));
+	memcpy(full + 254, "why", 3);
+	assert_int_equal(route_vars(span_of(full, 257)), 0);
+	/* a name whose beginning is another name */
+	memset(full, '+', sizeof(full));
+	memcpy(full + 253, "hit_tokens", 4);
+	assert_int_equal(route_vars(span_of(full, 257)), 0);
+	assert_int_equal(route_vars(span_of(full, 256)), 1u << VAR_HIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +259,7 @@ int main(void)
 		cmocka_unit_test(texts),
 		cmocka_unit_test(retries),
 		cmocka_unit_test(all_arguments),
+		cmocka_unit_test(names_of_variables),
 	};
 
 	return cmocka_run_group_tests_name("serve message", tests, NULL, NULL);

@@ -122,6 +122,41 @@ static void no_server(void **state)
 	world_end(&w);
 }
 
+/* An ACK has an action even if no variable is wanted. */
+static void only_wanted_variables(void **state)
+{
+	static const struct { struct span vars; const char *expect; } cases[] = {
+		{ SPAN("server+hit+why"), "fin set txn.why=\"badbody\" set txn.hit=int64:0" },
+		{ SPAN("server"), "fin set txn.more=int64:0" },
+		{ SPAN("nothing"), "fin set txn.more=int64:0" },
+		{ SPAN("why"), "fin set txn.why=\"badbody\"" },
+		{ SPAN("hit"), "fin set txn.hit=int64:0" },
+		{ SPAN("hit"), "fin set txn.hit=int64:0" },
+		{ SPAN("server+alt+prefill+wait+tokens+hit_tokens+prompt_pages+rank+priority+model+prefill"
+		    "+wait+tokens+hit_tokens+prompt_pages+why+us"),
+		    "fin set txn.why=\"badbody\" set txn.prompt_pages=int64:0 set txn.us=int64:0" },
+		{ SPAN("why"), "fin set txn.why=\"badbody\"" },
+	};
+	struct world w;
+	struct peer p;
+
+	(void)state;
+	world_start(&w);
+	peer_hello(&p, &w, 16380);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		notify_begin(&p, 1, 1);
+		message(&p, "route");
+		arg_str(&p, "uid", SPAN("u"));
+		arg_str(&p, "vars", cases[i].vars);
+		arg_bin(&p, "body", SPAN("no JSON"));
+		frame_end(&p);
+		deliver(&p);
+		assert_string_equal(strstr(last_answer(&p), "fin"), cases[i].expect);
+	}
+	peer_end(&p);
+	world_end(&w);
+}
+
 /* ---- one ACK each ------------------------------------------------------------------------- */
 
 static const struct { const char *name, *payload, *expect;
@@ -861,6 +896,7 @@ int main(void)
 		cmocka_unit_test(a_decision),
 		cmocka_unit_test(stopped_for_hours),
 		cmocka_unit_test(no_server),
+		cmocka_unit_test(only_wanted_variables),
 		cmocka_unit_test(every_notify_is_acked_once),
 		cmocka_unit_test(several_messages_in_one_notify),
 		cmocka_unit_test(too_many_messages_in_one_notify),

@@ -7,6 +7,7 @@
 
 #include "tests/unit/spoe/story.h"
 
+#define N(a)	(sizeof(a) / sizeof((a)[0]))
 #define SMALL	256u	/* the smallest frame size SPOP knows */
 
 static struct spop_conn conn_of(uint32_t frame_size)
@@ -190,6 +191,41 @@ static void test_in_a_row(void **state)
 	must_print(&w, second, "ACK stream=3 frame=1 fin");
 }
 
+/* Numbers and strings around one byte: those that are written at once and those that are not have
+ * the bytes of the general way. */
+static void test_short_and_long(void **state)
+{
+	static const int64_t numbers[] = { -1, 0, 239, 240, INT64_MIN, INT64_MAX };
+	static const size_t lengths[] = { 0, 239, 240 };
+	static char value[SMALL];
+	uint8_t out[2][512];
+	struct spop_conn c = conn_of(16380);
+
+	memset(value, 'v', sizeof(value));
+	for (size_t i = 0; i < N(numbers) + N(lengths); i++) {
+		bool is_int = i < N(numbers);
+		int64_t v = is_int ? numbers[i] : 0;
+		size_t n = is_int ? 0 : lengths[i - N(numbers)];
+		const struct spop_data number = { SPOP_T_INT64, .i = v };
+		const struct spop_data text = { SPOP_T_STR, .s = { value, n } };
+		struct spop_wr a = { out[0], 0, sizeof(out[0]), false };
+		struct spop_wr b = { out[1], 0, sizeof(out[1]), false };
+		struct spop_ack ack;
+
+		spop_ack_begin(&ack, &c, &a, 1, 1);
+		if (is_int)
+			spop_ack_set_int(&ack, SPOP_SCOPE_TXN, "v", v);
+		else
+			spop_ack_set_str(&ack, SPOP_SCOPE_TXN, "v", value, n);
+		assert_true(spop_ack_end(&ack) && ack.n_actions == 1);
+		spop_ack_begin(&ack, &c, &b, 1, 1);
+		spop_ack_set(&ack, SPOP_SCOPE_TXN, "v", is_int ? &number : &text);
+		assert_true(spop_ack_end(&ack) && ack.n_actions == 1);
+		assert_int_equal(a.n, b.n);
+		assert_memory_equal(out[0], out[1], a.n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_after_dropped),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_in_a_row),
+		cmocka_unit_test(test_short_and_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ struct vocab {
 	uint8_t *bytes;
 	struct bpe_token *tokens;
 	struct bpe_merge *merges;
+	uint32_t *ranks;
 	uint32_t n_bytes, cap_bytes, cap_tokens, cap_merges;
 	struct bpe_spec spec;
 };
@@ -51,6 +52,7 @@ static inline void vocab_fini(struct vocab *v)
 	free(v->bytes);
 	free(v->tokens);
 	free(v->merges);
+	free(v->ranks);
 }
 
 static inline void vocab_token(struct vocab *v, token_id id, const void *p, uint32_t n)
@@ -113,6 +115,20 @@ static inline const struct bpe_token *vocab_find(const struct bpe_spec *s, const
 			best = t;
 	}
 	return best;
+}
+
+/* Let some merges in a row share a rank, where their results do not get shorter. */
+static inline void vocab_ranks(struct vocab *v, struct rng *r)
+{
+	uint32_t i, n, before = 0;
+
+	if ((v->ranks = malloc((v->spec.n_merges + 1) * sizeof(*v->ranks))) == NULL)
+		abort();
+	for (i = 0; i < v->spec.n_merges; i++, before = n) {
+		n = vocab_by_id(&v->spec, v->merges[i].both)->n;
+		v->ranks[i] = i > 0 && n >= before && rng_below(r, 2) ? v->ranks[i - 1] : i;
+	}
+	v->spec.ranks = v->ranks;
 }
 
 /* ---- the truth ------------------------------------------------------------------------------- */
@@ -178,7 +194,7 @@ static inline uint32_t truth_rank(const struct bpe_spec *s, token_id left, token
 
 	for (i = 0; i < s->n_merges; i++)
 		if (s->merges[i].left == left && s->merges[i].right == right) {
-			rank = i;
+			rank = s->ranks != NULL ? s->ranks[i] : i;
 			*both = s->merges[i].both;
 		}
 	for (i = 0; s->equal_ranks && i < rank && rank != UINT32_MAX; i++)

@@ -56,7 +56,7 @@ static void check_pieces(const struct vocab *v, const struct bpe *b, struct bpe_
 	static uint32_t end[4096];
 	struct ids got = { 0 }, want = { 0 };
 	uint8_t *text = edge_copy(p, n);
-	uint32_t at = 0, n_pieces = 0, most = rng_below(r, 4) ? 6 : 40, i;
+	uint32_t at = 0, n_pieces = 0, most = rng_below(r, 4) ? 6 : rng_below(r, 2) ? 40 : 140, i;
 
 	while (at < n && n_pieces < 4095) {
 		uint32_t to = at + rng_below(r, most);
@@ -237,6 +237,8 @@ static void random_vocabulary(uint64_t seed, bool characters, struct bpe_scratch
 	vocab_random(&v, &r, letters, n_letters, rng_below(&r, 3) ? 12 : 60);
 	if (v.spec.n_tokens == 0)
 		vocab_token(&v, 1, "a", 1);
+	if (!v.spec.equal_ranks && rng_below(&r, 3) == 0)
+		vocab_ranks(&v, &r);
 	b = bpe_new(&v.spec, &e);
 	if (b == NULL)
 		fail_msg("seed %llu: %s", (unsigned long long)seed, e.text);
@@ -258,6 +260,78 @@ static void random_vocabularies(bool characters)
 	assert_non_null(c);
 	for (seed = 1; seed <= 250; seed++)
 		random_vocabulary(seed, characters, c);
+	bpe_scratch_free(c);
+}
+
+/* A byte-level vocabulary of characters of three bytes, of some in a row, with other bytes after
+ * them, and of parts of them. */
+static void wide_vocabulary(struct vocab *v, struct rng *r, const char *const *letters, uint32_t n)
+{
+	token_id id = 300;
+	uint32_t i;
+
+	vocab_bytes(v, 0);
+	for (i = 0; i < n; i++, id += 2) {
+		const uint8_t *p = (const uint8_t *)letters[i];
+
+		if (rng_below(r, 8) == 0)
+			continue;
+		vocab_token(v, id, p, 2);
+		vocab_merge(v, v->spec.byte_id[p[0]], v->spec.byte_id[p[1]], id);
+		vocab_token(v, id + 1, p, 3);
+		if (rng_below(r, 8))
+			vocab_merge(v, id, v->spec.byte_id[p[2]], id + 1);
+	}
+	for (i = rng_below(r, 60); i > 0 && v->spec.n_tokens > 256; i--, id++) {
+		uint32_t others = v->spec.n_tokens - 256;
+		struct bpe_token l = v->tokens[256 + rng_below(r, others)],
+				 t = v->tokens[rng_below(r, 4) ? 256 + rng_below(r, others) : 0];
+		const struct bpe_token *made;
+		uint8_t both[48];
+
+		if (t.n == 1)
+			t = v->tokens[v->spec.byte_id[rng_below(r, 2) ? 'a' : 0xe4] - v->tokens[0].id];
+		if (l.n + t.n > sizeof(both))
+			continue;
+		memcpy(both, v->bytes + l.at, l.n);
+		memcpy(both + l.n, v->bytes + t.at, t.n);
+		if ((made = vocab_find(&v->spec, both, l.n + t.n)) == NULL)
+			vocab_token(v, id, both, l.n + t.n);
+		if (made == NULL && rng_below(r, 10) == 0)
+			continue;
+		vocab_merge(v, l.id, t.id, made == NULL ? id : made->id);
+	}
+}
+
+static void characters_of_three_bytes(void **state)
+{
+	static const char *const letters[] = { "中", "文", "。", "丁", "a", "\xe4", "\xe4\xb8" };
+	struct bpe_scratch *c = bpe_scratch_new();
+	static uint8_t text[3000];
+	uint64_t seed;
+	uint32_t i, n;
+
+	for (seed = 1; seed <= 300; seed++) {
+		struct vocab v;
+		struct bpe *b;
+		struct rng r;
+
+		rng_init(&r, seed);
+		vocab_init(&v);
+		v.spec.ignore_merges = rng_below(&r, 2);
+		n = 1 + rng_below(&r, 3);
+		wide_vocabulary(&v, &r, letters, n);
+		b = bpe_new(&v.spec, NULL);
+		assert_non_null(b);
+		n += rng_below(&r, 5);
+		for (i = 0; i < 20; i++)
+			check_piece(&v, b, c, text, random_text(&r, letters, n, text, sizeof(text)), seed);
+		for (i = 0; i < 1500; )
+			i += (uint32_t)random_text(&r, letters, n, text + i, sizeof(text) - i);
+		check_pieces(&v, b, c, &r, text, i, seed);
+		bpe_free(b);
+		vocab_fini(&v);
+	}
 	bpe_scratch_free(c);
 }
 
@@ -309,6 +383,81 @@ static void long_pieces_cost_linear_work(void **state)
 	bpe_scratch_free(c);
 }
 
+/* A new word that comes again after a few pieces is encoded once. */
+static void new_piece_is_encoded_once(void **state)
+{
+	static const uint32_t end[2][5] = { { 3, 6, 26 }, { 3, 6, 9, 12, 32 } };
+	static const char *const text[2] = { "abcdefxxxxxxxxxxxxxxxxxxxx",
+		"abcdefabcabcxxxxxxxxxxxxxxxxxxxx" };
+	struct bpe_scratch *c = bpe_scratch_new();
+	struct work_left work;
+	struct ids out = { 0 };
+	uint64_t spent[2];
+	struct vocab v;
+	struct bpe *b;
+	size_t i;
+
+	vocab_init(&v);
+	vocab_bytes(&v, 0);
+	b = bpe_new(&v.spec, NULL);
+	assert_non_null(b);
+	for (i = 0; i < 2; i++) {	/* three pieces, and with the first twice more */
+		bpe_scratch_wipe(c);
+		out.n = 0;
+		work_unbound(&work);
+		bpe_scratch_work(c, &work);
+		assert_int_equal(bpe_encode(b, c, (const uint8_t *)text[i], end[i], 3 + 2 * i, &out), 0);
+		assert_int_equal(out.n, 26 + 6 * i);
+		spent[i] = WORK_ANY - work.left;
+		bpe_scratch_work(c, NULL);
+	}
+	assert_int_equal(spent[1], spent[0] + 2);
+	ids_free(&out);
+	bpe_free(b);
+	vocab_fini(&v);
+	bpe_scratch_free(c);
+}
+
+/* Pieces of a text that was encoded before cost a step each: short ones, those of many ids, and
+ * long ones. Also the last ones, after which few bytes are readable. */
+static void known_pieces_cost_a_step(void **state)
+{
+	static const uint32_t end[] = { 4, 8, 17, 30, 110, 190, 193, 194 };
+	struct bpe_scratch *c = bpe_scratch_new();
+	struct work_left work;
+	struct ids out = { 0 };
+	uint8_t text[194], *p;
+	struct vocab v;
+	struct bpe *b;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(text); i++)
+		text[i] = i < 30 ? (uint8_t)('a' + i % 5) : 'a';
+	vocab_init(&v);
+	vocab_bytes(&v, 0);
+	for (i = 2; i <= 16; i *= 2) {		/* 16 times a is a token */
+		vocab_token(&v, (token_id)(1000 + i), "aaaaaaaaaaaaaaaa", i);
+		vocab_merge(&v, i == 2 ? v.spec.byte_id['a'] : (token_id)(1000 + i / 2),
+		    i == 2 ? v.spec.byte_id['a'] : (token_id)(1000 + i / 2), (token_id)(1000 + i));
+	}
+	b = bpe_new(&v.spec, NULL);
+	assert_non_null(b);
+	p = edge_copy(text, sizeof(text));
+	for (k = 0; k < 2; k++) {
+		out.n = 0;
+		work_unbound(&work);
+		bpe_scratch_work(c, &work);
+		assert_int_equal(bpe_encode(b, c, p, end, 8, &out), 0);
+		assert_true(k == 0 ? WORK_ANY - work.left > 8 : WORK_ANY - work.left == 8);
+		bpe_scratch_work(c, NULL);
+	}
+	edge_free(p, sizeof(text));
+	ids_free(&out);
+	bpe_free(b);
+	vocab_fini(&v);
+	bpe_scratch_free(c);
+}
+
 /* An unknown character is one unit of work, so a step of 100 units ends after 100 of them. */
 static void unknown_characters_cost_work(void **state)
 {
@@ -344,7 +493,10 @@ int main(void)
 		cmocka_unit_test(equal_ranks),
 		cmocka_unit_test(characters_and_bytes),
 		cmocka_unit_test(random_bytes),
+		cmocka_unit_test(characters_of_three_bytes),
 		cmocka_unit_test(random_characters),
+		cmocka_unit_test(new_piece_is_encoded_once),
+		cmocka_unit_test(known_pieces_cost_a_step),
 		cmocka_unit_test(long_pieces_cost_linear_work),
 		cmocka_unit_test(unknown_characters_cost_work),
 	};

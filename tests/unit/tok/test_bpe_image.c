@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "agent/tok/bpe/bpe_wide_in.h"
 #include "tests/unit/tok/bpe_truth.h"
 
-static const char *const letters[] = { "a", "b", "c", "\xc3\xa9" };
+static const char *const letters[] = { "a", "b", "c", "\xc3\xa9", "中", "文" };
+#define N_LETTERS	6u
 static uint8_t text[2000];
 static uint32_t ends[600];
 static uint32_t n_text, n_ends;
@@ -20,7 +22,7 @@ static void make_text(struct rng *r)
 
 	n_text = n_ends = 0;
 	while (n_text < sizeof(text) - 4) {
-		const char *s = letters[rng_below(r, 4)];
+		const char *s = letters[rng_below(r, N_LETTERS)];
 
 		memcpy(text + n_text, s, strlen(s));
 		n_text += (uint32_t)strlen(s);
@@ -28,6 +30,35 @@ static void make_text(struct rng *r)
 	for (to = 0; to < n_text && n_ends < 599; ends[n_ends++] = to)
 		to = to + 1 + rng_below(r, 60) < n_text ? to + 1 + rng_below(r, 30) : n_text;
 	ends[n_ends - 1] = n_text;
+}
+
+/* Return the id of the token <p>, which is made of two; add it if there is none. */
+static token_id joined(struct vocab *v, token_id id, const char *p, uint32_t n, token_id left,
+    token_id right)
+{
+	const struct bpe_token *made = vocab_find(&v->spec, (const uint8_t *)p, n);
+
+	if (made != NULL)
+		id = made->id;
+	else
+		vocab_token(v, id, p, n);
+	vocab_merge(v, left, right, id);
+	return id;
+}
+
+/* Return the id of a character of three bytes; add it as <id> if there is none. */
+static token_id character(struct vocab *v, token_id id, const char *s)
+{
+	const struct bpe_token *made = vocab_find(&v->spec, (const uint8_t *)s, 3);
+	const token_id *byte = v->spec.byte_id;
+	const uint8_t *p = (const uint8_t *)s;
+
+	if (made != NULL)
+		return made->id;
+	if (!v->spec.characters)
+		return joined(v, id + 1, s, 3, joined(v, id, s, 2, byte[p[0]], byte[p[1]]), byte[p[2]]);
+	vocab_token(v, id, s, 3);
+	return id;
 }
 
 static void make_vocab(struct vocab *v, struct rng *r, bool characters)
@@ -43,9 +74,14 @@ static void make_vocab(struct vocab *v, struct rng *r, bool characters)
 		vocab_token(v, i, "<0x..>", 6);
 		v->spec.byte_id[i] = i;
 	}
-	vocab_random(v, r, letters, 4, 80);
+	if (!characters) {		/* before the random ones, which are made of these, too */
+		character(v, 300, "中");
+		character(v, 302, "文");
+	}
+	vocab_random(v, r, letters, N_LETTERS, 80);
 	vocab_token(v, 5000, "aaaaaaaaaaaaaaa", 15);
 	vocab_token(v, 5001, "aaaaaaaaaaaaaab", 15);
+	joined(v, 5006, "中文", 6, character(v, 5002, "中"), character(v, 5004, "文"));
 }
 
 /* Copy <image> to an aligned address. The caller frees *raw. */
@@ -129,6 +165,124 @@ static void other_lengths_are_refused(void **state)
 	vocab_fini(&v);
 }
 
+/* ---- the tables of characters of three bytes ------------------------------------------------- */
+
+static uint64_t bytes_of(const char *s)
+{
+	uint64_t w = 0;
+
+	memcpy(&w, s, strlen(s));
+	return w;
+}
+
+/* Return the place of the pair 中文 in its set; the test fails if it has none. */
+static uint32_t place_of_pair(const struct wide *s, uint32_t both)
+{
+	uint32_t k;
+
+	for (k = 0; k < WIDE_WAYS; k++)
+		if (s->both[k] == both && s->value[k] & WIDE_TOKEN)
+			return k;
+	fail();
+	return 0;
+}
+
+/* Set *at, in the image <p>, to <value>: the image must be refused. Put back what was there. */
+static void refused_with(uint8_t *p, size_t n, uint32_t *at, uint32_t value)
+{
+	uint32_t was = *at;
+
+	*at = value;
+	assert_null(bpe_of_image(span_of(p, n)));
+	*at = was;
+}
+
+/* A value that leads to no token, or to one of another length, and one pair twice, because a
+ * look-up joins the values of all that it finds. */
+static void wide_values_are_refused(void **state)
+{
+	uint32_t first = wide_char(bytes_of("中")), both = first << 16 | wide_char(bytes_of("文")), k;
+	struct bpe *b, *lent;
+	uint8_t *raw, *p;
+	uint32_t *one, *pair, was;
+	struct wide *set;
+	struct vocab v;
+	struct rng r;
+	size_t n;
+
+	rng_init(&r, 2);
+	make_vocab(&v, &r, false);
+	b = bpe_new(&v.spec, NULL);
+	assert_non_null(b);
+	n = bpe_image(b).n;
+	p = copy_image(bpe_image(b), &raw);
+	one = (uint32_t *)(p + bpe_layout(b->head).wide_by_char) + first;
+	set = (struct wide *)(p + bpe_layout(b->head).wide_by_pair) + wide_set(b, both);
+	k = place_of_pair(set, both);
+	pair = &set->value[k];
+	assert_true(*one & WIDE_TOKEN);
+	was = *one;
+	*one = WIDE_TOKEN | (*one & SYM_NONE);		/* its own token alone is accepted */
+	lent = bpe_of_image(span_of(p, n));
+	assert_non_null(lent);
+	bpe_free(lent);
+	refused_with(p, n, one, WIDE_TOKEN | b->head->n_syms);
+	refused_with(p, n, one, WIDE_TOKEN | SYM_NONE);
+	refused_with(p, n, one, *pair);
+	refused_with(p, n, one, WIDE_TOKEN | b->head->atom['a']);
+	refused_with(p, n, pair, WIDE_TOKEN | b->head->n_syms);
+	refused_with(p, n, pair, WIDE_TOKEN | SYM_NONE);
+	refused_with(p, n, pair, WIDE_TOKEN | (was & SYM_NONE));
+	refused_with(p, n, pair, WIDE_TOKEN | b->head->atom['a']);
+	set->value[(k + 1) % WIDE_WAYS] = *pair;
+	refused_with(p, n, &set->both[(k + 1) % WIDE_WAYS], both);
+	bpe_free(b);
+	free(raw);
+	vocab_fini(&v);
+}
+
+/* Return if an image is accepted that has <n_wide> sets of pairs and the length for them. */
+static bool accepted_with_sets(const struct bpe *b, uint32_t n_wide)
+{
+	struct head h = *b->head;
+	struct layout from = bpe_layout(&h), to;
+	uint8_t *raw, *p, *whole;
+	struct bpe *lent;
+
+	h.n_wide = n_wide;
+	to = bpe_layout(&h);
+	whole = calloc(1, to.end > from.end ? to.end : from.end);
+	assert_non_null(whole);
+	memcpy(whole, bpe_image(b).p, from.wide_by_pair);
+	memcpy(whole, &h, sizeof(h));
+	memcpy(whole + to.text, bpe_image(b).p + from.text, from.end - from.text);
+	p = copy_image(span_of(whole, to.end), &raw);
+	lent = bpe_of_image(span_of(p, to.end));
+	bpe_free(lent);
+	free(raw);
+	free(whole);
+	return lent != NULL;
+}
+
+static void numbers_of_wide_sets(void **state)
+{
+	struct vocab v;
+	struct rng r;
+	struct bpe *b;
+	uint32_t n;
+
+	rng_init(&r, 2);
+	make_vocab(&v, &r, false);
+	b = bpe_new(&v.spec, NULL);
+	assert_non_null(b);
+	for (n = 0; n < 20; n++)
+		assert_int_equal(accepted_with_sets(b, n), n > 0 && (n & (n - 1)) == 0);
+	bpe_free(b);
+	vocab_fini(&v);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
 /* Overwrite a number of the head or of the tokens with a valid token number or one just out of
  * range. */
 static void renumber(struct rng *r, uint8_t *p, uint32_t n_syms)
@@ -202,6 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_from_image),
 		cmocka_unit_test(other_lengths_are_refused),
+		cmocka_unit_test(wide_values_are_refused),
+		cmocka_unit_test(numbers_of_wide_sets),
 		cmocka_unit_test(damaged_images),
 	};
 

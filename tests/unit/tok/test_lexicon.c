@@ -4,13 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "agent/base/rng.h"
 #include "agent/base/utf8.h"
-#include "agent/tok/lexicon/lexicon.h"
+#include "agent/tok/lexicon/lexicon_in.h"
 
 #define TOKENS	60u
 #define UNK	1000u
@@ -148,6 +149,7 @@ static void as_a_slow_search(void **state)
 		x = lexicon_new(&w.spec, NULL);
 		assert_non_null(x);
 		encode_same(x, &w, &r);
+		assert_int_equal((uintptr_t)lexicon_image(x).p % BPE_ALIGN, 0);
 		p = aligned_copy(lexicon_image(x), &raw);
 		lent = lexicon_of_image(span_of(p, lexicon_image(x).n));
 		lexicon_free(x);
@@ -218,7 +220,7 @@ static void work_is_bounded(void **state)
 	assert_non_null(x);
 	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, end, 64, &ids), 0);
 	assert_int_equal(ids.n, sizeof(text));
-	assert_true(WORK_ANY - w.left > sizeof(text) * 10 && WORK_ANY - w.left <= sizeof(text) * 60);
+	assert_true(WORK_ANY - w.left > sizeof(text) * 20 && WORK_ANY - w.left <= sizeof(text) * 120);
 	w.left = (WORK_ANY - w.left) / 2;
 	ids.n = 0;
 	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, end, 64, &ids), 1);
@@ -231,6 +233,86 @@ static void work_is_bounded(void **state)
 	assert_int_equal(ids.p[0], 0);
 	ids_free(&ids);
 	lexicon_free(x);
+}
+
+/* Every byte that is looked up is charged: a text of one letter, of which a long token begins at
+ * each place, costs what the number of look-ups says. With less work the encoder stops, and one
+ * character more at most has been charged. */
+static void hostile_texts_cost_their_look_ups(void **state)
+{
+	enum { LONG = 60, N = 3000 };
+	static char longest[LONG], text[N];
+	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("a"), 1, -1 },
+		{ span_of(longest, LONG), 2, -9 } };
+	struct lexicon_spec spec = { .kind = LEXICON_UNIGRAM, .tokens = t, .n_tokens = 3, .unk = 0 };
+	uint64_t looks = 0, most = LEX_STEPS_CHAR + LONG * LEX_LOOK_SMALL, spent, part;
+	const uint32_t end = N;
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+	struct lexicon *x;
+
+	memset(longest, 'a', LONG);
+	longest[LONG - 1] = 'b';
+	memset(text, 'a', N);
+	for (size_t at = 0; at < N; at++)		/* up to the byte that has no edge, or the end */
+		looks += N - at < LONG ? N - at : LONG - 1;
+	x = lexicon_new(&spec, NULL);
+	assert_non_null(x);
+	assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)text, &end, 1, &ids), 0);
+	spent = WORK_ANY - w.left;
+	assert_true(spent >= N * LEX_STEPS_CHAR + looks * LEX_LOOK_SMALL);
+	assert_true(spent <= N * most);
+	for (part = 1; part < spent; part += spent / 7) {
+		uint64_t calls = 0;
+		int rc;
+
+		ids.n = 0;
+		assert_int_equal(lexicon_long_start(x, scratch, (const uint8_t *)text, N), 0);
+		do {
+			w.left = part;
+			calls++;
+		} while ((rc = lexicon_long_step(x, scratch, &w, &ids)) == 1);
+		assert_int_equal(rc, 0);
+		assert_int_equal(ids.n, N);
+		assert_true(calls * (part + most) >= spent);	/* a call does no more than this */
+	}
+	ids_free(&ids);
+	lexicon_free(x);
+}
+
+/* The price of a look-up follows the size of the table, also from an image. */
+static void larger_tables_cost_more(void **state)
+{
+	enum { N = 120000 };
+	struct lexicon_token *t = calloc(N, sizeof(*t));
+	char *texts = malloc(N * 8), one[] = "0";
+	struct lexicon_spec spec = { .kind = LEXICON_WORDPIECE, .tokens = t, .max_chars = 9 };
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+	const uint32_t end = 1, sizes[] = { 10, 30000, N };
+	const uint64_t looks[] = { LEX_LOOK_SMALL, LEX_LOOK_MEDIUM, LEX_LOOK_LARGE };
+	struct lexicon *x;
+
+	assert_true(t != NULL && texts != NULL);
+	for (uint32_t i = 0; i < N; i++) {
+		uint32_t k = i * 2654435761u;
+
+		snprintf(texts + i * 8, 8, "%c%06x", '0' + i % 10, k >> 8);
+		t[i] = (struct lexicon_token){ span_of(texts + i * 8, 7), i, 0 };
+	}
+	for (size_t k = 0; k < 3; k++) {
+		spec.n_tokens = sizes[k];
+		x = lexicon_new(&spec, NULL);
+		assert_non_null(x);
+		w.left = WORK_ANY;
+		assert_int_equal(lexicon_encode(x, scratch, &w, (const uint8_t *)one, &end, 1, &ids), 0);
+		/* the letter, and the end */
+		assert_int_equal(WORK_ANY - w.left, LEX_WORDPIECE * (LEX_STEPS_PIECE + 2 * looks[k]));
+		lexicon_free(x);
+	}
+	ids_free(&ids);
+	free(texts);
+	free(t);
 }
 
 static void too_large(void **state)
@@ -282,14 +364,70 @@ static void unigram(void **state)
 	lexicon_free(x);
 }
 
+/* Sums of floats. After 990 "x" both ways through "abab" have the same rounded sum, and a, bab
+ * wins because it is offered first; ab, ab would win if nothing were rounded, or only what is kept.
+ * Below -100,000 the sums begin anew. */
+static void sums_are_rounded(void **state)
+{
+	enum { MOST = 1200 };
+	static uint8_t text[MOST + 4];
+	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("x"), 1, -100 },
+		{ SPAN("a"), 2, -1 }, { SPAN("bab"), 3, -2 }, { SPAN("ab"), 4, -1.499f } };
+	struct lexicon_spec spec = { .kind = LEXICON_SENTENCE, .tokens = t, .n_tokens = 5, .unk = 0 };
+	static const struct { uint32_t n; token_id last; } c[] = { { 0, 4 }, { 990, 3 }, { 1200, 4 } };
+	struct lexicon *x = lexicon_new(&spec, NULL);
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+
+	assert_non_null(x);
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		uint32_t end = c[i].n + 4;
+
+		memset(text, 'x', c[i].n);
+		memcpy(text + c[i].n, "abab", 4);
+		ids.n = 0;
+		assert_int_equal(lexicon_encode(x, scratch, &w, text, &end, 1, &ids), 0);
+		assert_int_equal(ids.n, c[i].n + 2);
+		assert_int_equal(ids.p[ids.n - 1], c[i].last);
+	}
+	ids_free(&ids);
+	lexicon_free(x);
+}
+
+/* The score of an unknown character, 10 below the least, is a float, too: -12.8f - 10 as a double
+ * would be too small by so much that c with its -12 wins. */
+static void unknown_is_rounded(void **state)
+{
+	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("a"), 1, -1.16f },
+		{ SPAN("\xc3\xa9" "b"), 2, -12.8f }, { SPAN("c"), 3, -12 }, { SPAN("bc"), 4, -2 } };
+	struct lexicon_spec spec = { .kind = LEXICON_SENTENCE, .tokens = t, .n_tokens = 5, .unk = 0 };
+	const token_id want[] = { 1, 0, 4 };
+	const uint8_t text[] = "a\xc3\xa9" "bc";
+	const uint32_t end = sizeof(text) - 1;
+	struct lexicon *x = lexicon_new(&spec, NULL);
+	struct work_left w = { WORK_ANY };
+	struct ids ids = { NULL, 0, 0 };
+
+	assert_non_null(x);
+	assert_int_equal(lexicon_encode(x, scratch, &w, text, &end, 1, &ids), 0);
+	assert_int_equal(ids.n, 3);
+	assert_memory_equal(ids.p, want, sizeof(want));
+	ids_free(&ids);
+	lexicon_free(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_a_slow_search),
 		cmocka_unit_test(damaged_images),
 		cmocka_unit_test(work_is_bounded),
+		cmocka_unit_test(hostile_texts_cost_their_look_ups),
+		cmocka_unit_test(larger_tables_cost_more),
 		cmocka_unit_test(too_large),
 		cmocka_unit_test(unigram),
+		cmocka_unit_test(sums_are_rounded),
+		cmocka_unit_test(unknown_is_rounded),
 	};
 
 	int rc;

@@ -142,7 +142,7 @@ static void avx2_hash_is_the_same(void **state)
 	struct hash128 a, b;
 
 #ifdef __x86_64__
-	if (!__builtin_cpu_supports("avx2"))
+	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2"))
 		return;
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = (uint8_t)(i * i >> 3);

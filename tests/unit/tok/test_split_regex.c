@@ -3,6 +3,7 @@
  * tokenizers 0.22.2. */
 #include "agent/base/rng.h"
 #include "agent/tok/split/split_cost_in.h"
+#include "tests/unit/edge.h"
 #include "tests/unit/tok/cases.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
@@ -989,12 +990,45 @@ static void cheap_patterns_are_recognized(void **state)
 	}
 }
 
+/* A text whose end is the end of a page has the pieces that it has elsewhere. Matches are searched
+ * by one character, by either of two, with an offset, by a pair; one try fails at the last
+ * character. */
+static void texts_at_the_end_of_a_page(void **state)
+{
+	static const char *const pattern[] = { "[\\r\\n]", "x", "x(?=y)", "xy", "..x", "[a-m]..[xy]",
+		"[a-m]{11}x", "[^x]x|[^\\n]\\n" };
+	static const char end[] = "xy\nab x\r\ncdefabcdefghix\xc3\xa9x\n\n";
+	static uint8_t text[2 * CASE_MOST];
+	static struct case_text near, far;
+	struct split_scratch *c = split_scratch_new();
+
+	for (size_t i = 0; i < COUNT(pattern); i++) {
+		struct split_step step = { .kind = STEP_REGEX,
+			.pattern = span_of(pattern[i], strlen(pattern[i])),
+			.behaviour = SPLIT_ISOLATED };
+		struct split *s = split_of(&step, 1);
+
+		for (size_t n = 1; n < sizeof(end); n++) {
+			uint8_t *p = edge_copy(end, n);
+
+			memcpy(text, end, n);
+			case_split(s, c, p, n, &near);
+			case_split(s, c, text, n, &far);
+			edge_free(p, n);
+			assert_true(case_same(&near, &far));
+		}
+		split_free(s);
+	}
+	split_scratch_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hand_written_scanners_match_pcre2),
 		cmocka_unit_test(chains_match_tokenizers),
 		cmocka_unit_test(syntax_follows_oniguruma),
+		cmocka_unit_test(texts_at_the_end_of_a_page),
 		cmocka_unit_test(metaspace_prepends_to_the_first_segment_only),
 		cmocka_unit_test(pieces_come_in_batches),
 		cmocka_unit_test(unsupported_patterns_are_refused),

@@ -12,7 +12,8 @@
 #include "tests/unit/tok/fixture.h"
 
 static const char *const fixtures[] = { "small", "fallback", "metaspace", "wordpiece",
-	"wordpiece_cased", "unigram" };
+	"wordpiece_cased", "unigram", "precompiled", "suffix", "small.model", "users.model",
+	"unigram.model", "bytes.model" };
 
 static char *cases_of(const char *name)
 {
@@ -28,11 +29,16 @@ static char *cases_of(const char *name)
 	return text;
 }
 
+static void file_of(const char *name, char path[100])
+{
+	snprintf(path, 100, strstr(name, ".model") != NULL ? "%s" : "%s.tokenizer.json", name);
+}
+
 static struct tok *load(const char *name)
 {
 	char path[100];
 
-	snprintf(path, sizeof(path), "%s.tokenizer.json", name);
+	file_of(name, path);
 	return fixture_load(path, NULL, NULL);
 }
 
@@ -116,7 +122,7 @@ static void image_of(const char *name)
 	struct tok *t = load(name), *u;
 	struct err e;
 
-	snprintf(path, sizeof(path), "%s.tokenizer.json", name);
+	file_of(name, path);
 	src.file = fixture_read(path);
 	key = tok_image_key(&src);
 	image = tok_image(t, key);

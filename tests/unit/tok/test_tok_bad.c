@@ -174,9 +174,50 @@ static void cuts(void **state)
 	assert_null(tok_load(&src, NULL));
 }
 
+/* ---- long pieces of SentencePiece ------------------------------------------------------------ */
+
+static char *add(char *p, const char *head, size_t n, const void *text, size_t bytes)
+{
+	memcpy(p, head, n);
+	memcpy(p + n, text, bytes);
+	return p + n + bytes;
+}
+
+/* Write a model with <pieces> pieces of 512 bytes that divide nowhere; returns its bytes. */
+static size_t long_pieces(char *out, uint32_t pieces)
+{
+	static const char unk[] = "\x0a\x09\x0a\x05<unk>\x18\x02\x0a\x03\x0a\x01" "a\x0a\x03\x0a\x01" "b";
+	char text[512], *p = add(out, unk, sizeof(unk) - 1, "", 0);
+
+	for (uint32_t i = 0; i < pieces; i++) {
+		memset(text, 'a', sizeof(text));
+		for (uint32_t bit = 0; bit < 12; bit++)
+			text[500 + bit] = i >> bit & 1 ? 'b' : 'a';
+		p = add(p, "\x0a\x83\x04\x0a\x80\x04", 6, text, sizeof(text));
+	}
+	return (size_t)(add(p, "\x12\x02\x18\x02", 4, "", 0) - out);
+}
+
+/* Every part of a piece is hashed: so many bytes that loading would take seconds are refused. */
+static void pieces_are_too_long(void **state)
+{
+	static char model[4000 * 520];
+	struct tok_source src = { .name = "long.model" };
+	struct tok *t;
+	struct err e;
+
+	src.file = span_of(model, long_pieces(model, 500));
+	assert_non_null(t = tok_load(&src, &e));
+	tok_unref(t);
+	src.file = span_of(model, long_pieces(model, 4000));
+	assert_null(tok_load(&src, &e));
+	assert_true(says(e.text, "too_long_to_divide"));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(bad_table), cmocka_unit_test(cuts) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(bad_table), cmocka_unit_test(cuts),
+		cmocka_unit_test(pieces_are_too_long) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

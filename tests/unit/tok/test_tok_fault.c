@@ -54,6 +54,11 @@ static void loading(void **state)
 	load_all("small.tekken.json", NULL, NULL);
 	load_all("wordpiece.tokenizer.json", NULL, NULL);
 	load_all("unigram.tokenizer.json", NULL, NULL);
+	load_all("precompiled.tokenizer.json", NULL, NULL);
+	load_all("suffix.tokenizer.json", NULL, NULL);
+	load_all("small.model", NULL, NULL);
+	load_all("users.model", NULL, NULL);
+	load_all("unigram.model", NULL, NULL);
 }
 
 static void encode_once(const struct tok *t, const struct ids *want)
@@ -73,9 +78,9 @@ static void encode_once(const struct tok *t, const struct ids *want)
 	tok_scratch_free(c);
 }
 
-static void encoding(void **state)
+static void encode_all(const char *name)
 {
-	struct tok *t = fixture_load("small.tokenizer.json", NULL, NULL);
+	struct tok *t = fixture_load(name, NULL, NULL);
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids want = { NULL, 0, 0 };
 	unsigned long k;
@@ -93,6 +98,17 @@ static void encoding(void **state)
 	ids_free(&want);
 	tok_scratch_free(c);
 	tok_unref(t);
+}
+
+static void encoding(void **state)
+{
+	encode_all("small.tokenizer.json");
+	encode_all("wordpiece.tokenizer.json");
+	encode_all("unigram.tokenizer.json");
+	encode_all("precompiled.tokenizer.json");
+	encode_all("small.model");
+	encode_all("users.model");
+	encode_all("bytes.model");
 }
 
 static void images(void **state)

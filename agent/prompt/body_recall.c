@@ -1,0 +1,219 @@
+/* body_recall.c - the scanner is brought to the state after the bytes of a body that struct turns
+ * remembers: the points of whole chunks from the first one on, then a tip.
+ *
+ * A point is looked for by a key that is made of the chunk and of the key before, so the walk is a
+ * chain, but its keys do not wait for the points: they are made a few chunks AHEAD. */
+#include "agent/prompt/body_turns_in.h"
+
+enum { ROOT = 0x5455524e };
+
+static struct hash128 root_key(const struct turns *t, uint64_t tenant, enum prompt_api api)
+{
+	uint64_t word[3] = { ROOT, tenant, api };
+
+	return hash128(turns_key(t), word, sizeof(word));
+}
+
+bool trail_take_front(struct body *b, const struct point *pt, const page_key *pages)
+{
+	const char *names = (const char *)(pages + pt->n_front + pt->n_messages);
+	struct prompt *p = &b->prompt;
+
+	if (page_vec_append(&p->system, pages, pt->mark.n_system) < 0 ||
+	    page_vec_append(&p->tools, pages + pt->mark.n_system, pt->mark.n_tools) < 0)
+		return false;
+	memcpy(p->model.s, names, pt->n_model);
+	memcpy(p->lora.s, names + pt->n_model, pt->n_lora);
+	p->model.n = pt->n_model;
+	p->lora.n = pt->n_lora;
+	b->trail.model = p->model;
+	b->trail.lora = p->lora;
+	memcpy(b->trail.named, names + pt->n_model + pt->n_lora, sizeof(b->trail.named));
+	memcpy(p->named, b->trail.named, sizeof(p->named));
+	p->previous = b->trail.named[PROMPT_NAMED];
+	return true;
+}
+
+/* Add what the copied item has to the pages, and its mark to the trail. Returns false if there is
+ * no memory. */
+static bool take_point(struct body *b)
+{
+	const struct trail *t = &b->trail;
+	const uint8_t *data = t->copy.data.p;
+	const page_key *pages;
+	struct point pt;
+
+	if (t->copy.data.n == 0)
+		return true;
+	memcpy(&pt, data, sizeof(pt));
+	pages = (const page_key *)(const void *)(data + sizeof(pt));
+	if (pt.mark.n_messages - pt.n_messages != b->prompt.messages.n)
+		return false;
+	if (pt.first && !trail_take_front(b, &pt, pages))
+		return false;
+	if (page_vec_append(&b->prompt.messages, pages + pt.n_front, pt.n_messages) < 0)
+		return false;
+	b->trail.marks.n = t->marks.n > 0 && pt.n_messages == 0 ? t->marks.n - 1 : t->marks.n;
+	return vec_push(&b->trail.marks, pt.mark) == 0;
+}
+
+void trail_restore(struct body *b, const struct mark *m)
+{
+	struct request *r = &b->r;
+	struct prompt *p = &b->prompt;
+
+	json_resume_list(&r->json, m->at);
+	r->level[1] = IN_TOP;
+	r->level[2] = IN_MESSAGES;
+	r->system_units = m->system_units;
+	r->message_units = m->message_units;
+	memcpy(r->tools_units, m->tools_units, sizeof(r->tools_units));
+	r->prompt_rule = m->prompt_rule;
+	b->env.used = m->used;
+	p->n_events = m->n_events;
+	r->n_leading = m->n_leading;
+	r->n_history = m->n_history;
+	r->n_answer = m->n_answer;
+	r->n_first = m->n_first;
+	r->shape = m->shape;
+	p->priority = m->priority;
+	r->lora_slot = m->lora_slot;
+	r->user_slot = m->user_slot;
+	r->leading = m->leading;
+	r->options = m->options;
+	p->priority_hinted = m->priority_hinted;
+	memcpy(r->output_limit, m->output_limit, sizeof(r->output_limit));
+	p->output_limit = m->output_limit[m->output_limit[1] > 0];
+	p->output_hint = m->output_hint;
+	r->found = true;
+	p->developer = m->developer;
+	p->truncates = m->truncates;
+	p->streams = m->streams;
+	p->system_seen = m->system_seen;
+	p->tools_seen = m->tools_seen;
+	p->model.seen = m->model_seen;
+	p->lora.seen = m->lora_seen;
+	p->known.bytes = m->at;
+	p->known.events = m->n_events;
+	p->known.units = m->system_units + m->message_units;
+	for (unsigned i = 0; i < TOOLS_SLOTS; i++)
+		p->known.units += m->tools_units[i];
+}
+
+bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
+{
+	struct trail *tr = &b->trail;
+
+	tr->chunk = turns_options(t)->chunk_bytes;
+	tr->tenant = tenant;
+	tr->key = root_key(t, tenant, b->prompt.api);
+	tr->known = 0;
+	tr->keys.n = 0;
+	if (vec_push(&tr->keys, tr->key) < 0)
+		return false;
+	tr->rooted = turns_get(t, tr->key, &tr->copy);
+	return true;
+}
+
+/* Keys of whole chunks, made AHEAD of the chunk that is looked for: its bucket comes while the next
+ * chunk is hashed, and then its item while the one before is copied. Items of a long conversation
+ * are in no cache, and each would be waited for twice. What is hashed too much, of a body that is
+ * not known so far, takes less than a microsecond. */
+#define AHEAD	2u
+#define KEYS	(AHEAD + 1)
+
+struct keys_ahead {
+	struct hash128 key[KEYS], last;
+	size_t made;
+};
+
+/* Make the keys of chunks up to <upto> of the body <p>. */
+static void make_keys(
+    const struct trail *tr, const struct turns *t, const char *p, size_t upto, struct keys_ahead *a)
+{
+	for (; a->made < upto; a->made++) {
+		a->last = turns_next_key(t, a->last, p + a->made * tr->chunk, tr->chunk);
+		a->key[a->made % KEYS] = a->last;
+		turns_prefetch(t, a->last);
+	}
+}
+
+/* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
+static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n,
+    struct turns_tail *tails)
+{
+	struct trail *tr = &b->trail;
+	size_t chunks;
+	struct keys_ahead a;
+
+	if (!trail_root(b, t, tenant))
+		return false;
+	if (!tr->rooted)
+		return true;
+	chunks = n / tr->chunk;
+	a.last = tr->key;
+	a.made = 0;
+	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
+	while (tr->known < chunks) {
+		size_t k = tr->known;
+		struct hash128 key, *next = k + 1 < chunks ? &a.key[(k + 1) % KEYS] : NULL;
+
+		make_keys(tr, t, p, k + KEYS < chunks ? k + KEYS : chunks, &a);
+		key = a.key[k % KEYS];
+		if (!turns_get_and_prefetch(t, key, next, &tr->copy))
+			return true;
+		if (!take_point(b) || vec_push(&tr->keys, key) < 0)
+			return false;
+		memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
+		tr->key = key;
+		tr->known++;
+	}
+	return true;
+}
+
+bool trail_find_tip(
+    struct body *b, struct turns *t, const struct turns_tail *of, const char *p, size_t n)
+{
+	struct turns_tail tails[TURNS_TAILS];
+
+	memcpy(tails, of, sizeof(tails));
+	for (;;) {
+		struct turns_tail *best = NULL;
+
+		for (unsigned i = 0; i < TURNS_TAILS; i++)
+			if (tails[i].n > 0 && tails[i].n <= n && (best == NULL || tails[i].n > best->n))
+				best = &tails[i];
+		if (best == NULL)
+			return false;
+		if (turns_tail_of(t, p, best->n).quick == best->quick &&
+		    turns_get(t, turns_next_key(t, b->trail.key, p, best->n), &b->trail.copy))
+			return true;
+		best->n = 0;
+	}
+}
+
+size_t body_recall(
+    struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n)
+{
+	struct turns_tail tails[TURNS_TAILS] = { { 0, 0 } };
+	struct trail *tr = &b->trail;
+
+	if (t == NULL || n < turns_options(t)->least_bytes)
+		return 0;
+	if (!walk_chunks(b, t, tenant, p, n, tails) ||
+	    (trail_find_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk) &&
+		!take_point(b))) {
+		body_reset(b, b->prompt.api);
+		return 0;
+	}
+	tr->on = true;
+	tr->turns = t;
+	tr->raw = span_of(p, n);
+	if (tr->marks.n > 0) {
+		tr->recalled = (size_t)tr->marks.p[tr->marks.n - 1].at;
+		trail_restore(b, &tr->marks.p[tr->marks.n - 1]);
+		body_feed(b, p, 0);	/* the caller may have no more to feed */
+	}
+	turns_count(t, tr->recalled);
+	return tr->recalled;
+}
