@@ -330,21 +330,28 @@ static void note_grown(struct route *r, struct job *j, const struct server *s)
 	at.place->bytes = 0;
 }
 
-/* Tell if three quarters of the servers have speeds that are not guessed. */
-static bool speeds_learned(const struct pool *p, msec now)
+/* Tell if three quarters of the servers that HAProxy balances to have speeds that are not guessed.
+ * Others get no requests, so they would be waited for without end: backup servers, those in
+ * maintenance, without weight, or down. */
+static bool speeds_learned(const struct job *j)
 {
-	size_t n = 0;
+	const struct pool *p = j->pool_seen;
+	size_t known = 0, all = 0;
 
-	for (size_t i = 0; i < p->n_servers; i++)
-		n += server_speed_known(p->servers[i], p->step, now);
-	return !p->policy->learn_rate || n * 4 >= p->n_servers * 3;
+	for (size_t i = 0; i < p->n_servers; i++) {
+		if (!server_set_has(&j->candidates, p->servers[i]->id))
+			continue;
+		all++;
+		known += server_speed_known(p->servers[i], p->step, j->rq.now);
+	}
+	return !p->policy->learn_rate || known * 4 >= all * 3;
 }
 
 /* A later slice replaces an earlier one. */
 static void note_shadow(struct job *j)
 {
 	const struct shadow_choice c = {
-		.learned = speeds_learned(j->pool_seen, j->rq.now),
+		.learned = speeds_learned(j),
 		.untimed = job_uncertain(j),
 		.uid = j->rq.uid,
 		.from = j->scratch->candidates,

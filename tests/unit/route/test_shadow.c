@@ -151,6 +151,49 @@ static void speeds_are_learned_from_haproxys_choices(void **state)
 	}
 }
 
+/* Servers beside s1 and s2 that get no requests, by the load string or by a stats row. */
+static const struct idle {
+	const char *load;
+	struct hastats_row row;		/* of s4; no name: none */
+	bool waited_for;
+} idle[] = {
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,1", .waited_for = true },
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=b1,0,0,1" },
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=B1,0,0,1;s4=B1,0,0,1" },
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=1,0,0,0" },
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=0,0,0,1" },
+	{ .load = "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s4=1,0,0,1", .waited_for = true },
+	{ "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s4=1,0,0,1", { .server = SPAN("s4"), .weight = 1,
+	    .state = HASTATS_UP, .backup = true }, false },
+	{ "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s4=1,0,0,1", { .server = SPAN("s4"), .weight = 1,
+	    .state = HASTATS_MAINT }, false },
+	{ "lb1/1;s1=1,0,0,1;s2=1,0,0,1;s4=1,0,0,1", { .server = SPAN("s4"), .weight = 1,
+	    .state = HASTATS_DRAIN }, false },
+};
+
+static void servers_without_requests_are_not_waited_for(void **state)
+{
+	struct engines e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
+		struct hastats_row row = idle[i].row;
+		double timed;
+
+		engines_start(&e, 1, 3);
+		e.w.q.load = span_str(idle[i].load);
+		row.pool = SPAN("pool");
+		requests(&e, 1, false);		/* rows of a pool that had none are dropped */
+		if (row.server.n > 0)
+			route_observe_server(e.w.r, SPAN("a"), &row, e.w.now, INT64_MAX);
+		requests(&e, 400, false);
+		timed = pool(&e.w).shadow.timed;
+		if ((timed >= TRIAL_ENOUGH) == idle[i].waited_for)
+			fail_msg("%zu: %g requests with learned speeds", i, timed);
+		world_end(&e.w);
+	}
+}
+
 /* The wait of a request that HAProxy sent elsewhere first did not begin at the server that served
  * it. */
 static void retried_requests_teach_no_speed(void **state)
@@ -209,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(speeds_are_learned_from_haproxys_choices),
+		cmocka_unit_test(servers_without_requests_are_not_waited_for),
 		cmocka_unit_test(retried_requests_teach_no_speed),
 		cmocka_unit_test(work_is_known_of_candidates_only),
 	};
