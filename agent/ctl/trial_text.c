@@ -40,30 +40,25 @@ static double percent(double part, double of)
 	return of > 0 ? 100 * part / of : 0;
 }
 
-/* What is known of the servers of a pool. */
+/* The servers of a pool that are up and open for requests. Backup servers are among them, because
+ * the page does not tell which they are; the agent does not wait for their speeds. */
 struct speeds {
-	unsigned all, learned;	/* of those that are up */
-	unsigned needed;	/* three quarters of all, as the agent counts: backup servers, too */
+	unsigned all, learned;
 };
 
 static struct speeds speeds_of(const struct status *s, const char *pool)
 {
-	struct speeds v = { 0, 0, 0 };
-	unsigned servers = 0;
+	struct speeds v = { 0, 0 };
 
 	for (size_t i = 0; i < s->servers.n; i++) {
 		const struct status_server *x = &s->servers.p[i];
 
-		if (strcmp(x->pool, pool) != 0)
-			continue;
-		servers++;
-		if (!(x->up > 0))
+		if (strcmp(x->pool, pool) != 0 || !(x->up > 0) || x->closed > 0 || x->weight == 0)
 			continue;
 		v.all++;
 		v.learned += strcmp(x->speed_source, "learned") == 0 ||
 		    strcmp(x->speed_source, "configuration") == 0;
 	}
-	v.needed = (servers * 3 + 3) / 4;
 	return v;
 }
 
@@ -94,8 +89,8 @@ static void say_early(FILE *to, const struct status_pool *p, const struct speeds
 {
 	fprintf(to, "It is too early to tell: the speeds of %u of %u servers are learned", v->learned,
 	    v->all);
-	if (v->learned < v->needed)
-		fprintf(to, " (%u are needed)", v->needed);
+	if (v->learned * 4 < v->all * 3)
+		fprintf(to, " (needed: three quarters of those that get requests; a backup gets none)");
 	fprintf(to, ", and %.0f of at least %d requests came since then, so there is no confidence.\n",
 	    p->shadow.timed > 0 ? p->shadow.timed : 0, TRIAL_ENOUGH);
 }
