@@ -8,12 +8,9 @@
 
 #include "agent/ctl/ctl.h"
 #include "agent/ctl/doctor.h"
-#include "agent/ctl/get.h"
-#include "agent/ctl/load.h"
 #include "agent/ctl/read.h"
 
 #define FILES_MAX	DOCTOR_FILES
-#define POOLS_MAX	4096
 
 struct opened {
 	struct buf text[FILES_MAX];
@@ -37,7 +34,8 @@ static int doctor_usage(FILE *to, int status)
 	    "Find what is wrong in how a configuration of HAProxy attaches kvroute. It changes nothing.\n"
 	    "--write prints the diff that attaches kvroute, --remove the one that takes it out again,\n"
 	    "--update the one that brings its lines up to date after servers were added or renamed,\n"
-	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths.\n\n"
+	    "for \"patch -p1\", or \"patch -d / -p1\" after absolute paths. Without -f it reads the\n"
+	    "agent's installed configuration, " DOCTOR_INSTALLED ", if there is one.\n\n"
 	    "Exits with 0 if all is well, 1 if something is wrong, 2 if a file of -c or -f cannot be "
 	    "read, 64 if these arguments are wrong.\n");
 	return status;
@@ -68,80 +66,6 @@ static int open_file(void *arg, const char *path, struct span *text, const char 
 	return 0;
 }
 
-/* Add the addresses of one more agent. The first of a list is that of the first agent. */
-static void take_addresses(const char *to[DOCTOR_ADDRS], char from[][ADDR_MAX])
-{
-	unsigned n = 0;
-
-	while (n < DOCTOR_ADDRS && to[n] != NULL)
-		n++;
-	for (unsigned i = 0; n < DOCTOR_ADDRS && i < LISTEN_MAX && from[i][0] != '\0'; i++)
-		to[n++] = from[i];
-}
-
-static bool has_pool(const char **pools, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(pools[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* Take the configuration of one more agent: what holds for any of them, and the narrowest bound. */
-static void take_agent(struct doctor_agent *a, struct conf *c, const char **pools)
-{
-	size_t n = 0;
-
-	if (!a->given)
-		*a = (struct doctor_agent){ .given = true, .stats_feed = true, .max_frame_size = UINT64_MAX };
-	take_addresses(a->spop, c->loop.spop);
-	take_addresses(a->feed, c->loop.log_tcp);
-	take_addresses(a->udp, c->loop.log_udp);
-	take_addresses(a->metrics, c->loop.metrics);
-	while (pools[n] != NULL)
-		n++;
-	for (size_t i = 0; i < c->route.n_pools && n < POOLS_MAX; i++) {
-		if (strcmp(c->route.pools[i].name, "*") != 0 && !has_pool(pools, n, c->route.pools[i].name))
-			pools[n++] = c->route.pools[i].name;
-	}
-	a->pools = pools;
-	a->feed_token |= c->loop.feed_token_file[0] != '\0';
-	a->stats_feed &= c->loop.stats[0][0] != '\0';
-	if (c->loop.spop_conn.max_frame_size < a->max_frame_size)
-		a->max_frame_size = c->loop.spop_conn.max_frame_size;
-}
-
-/* Load the files of -f. Returns their number, or -1 after printing errors. */
-static int load_agents(struct conf *conf, const struct doctor_args *a, struct doctor_agent *agent,
-    const char **pools)
-{
-	for (unsigned i = 0; i < a->n_yaml; i++) {
-		if (ctl_load_conf(&conf[i], a->yaml[i]) < 0) {
-			while (i > 0)
-				conf_free(&conf[--i]);
-			return -1;
-		}
-		take_agent(agent, &conf[i], pools);
-	}
-	return (int)a->n_yaml;
-}
-
-/* The addresses to ask: those of --metrics, and the first one of each agent of -f. */
-static void metrics_of(const struct doctor_args *a, const struct conf *conf,
-    const char *metrics[2 * DOCTOR_AGENTS + 1])
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < a->n_metrics; i++)
-		metrics[n++] = a->metrics[i];
-	for (unsigned i = 0; i < a->n_yaml; i++)
-		if (conf[i].loop.metrics[0][0] != '\0')
-			metrics[n++] = conf[i].loop.metrics[0];
-	if (n == 0)
-		metrics[n++] = CTL_ADDRESS;
-	metrics[n] = NULL;
-}
-
 /* Tell if a diff is asked for. */
 static bool doctor_writes(const struct doctor_args *a)
 {
@@ -163,7 +87,7 @@ static int print_findings(struct doctor *d)
 
 static int examine(const struct doctor_opts *o, struct opened *opened,
 		   const struct doctor_args *a, const struct doctor_names *names,
-		   const char *const *metrics)
+		   const struct doctor_agents *agents)
 {
 	struct doctor *d = doctor_new(o);
 	const char *why;
@@ -184,7 +108,7 @@ static int examine(const struct doctor_opts *o, struct opened *opened,
 		status = doctor_writes(a) ? doctor_write(d, a, names) : print_findings(d);
 	if (d != NULL && status < 2 && a->live != NULL) {
 		fflush(stdout);
-		status = doctor_live(d, a, metrics) | status;
+		status = doctor_live(d, a, agents->metrics) | status;
 	}
 	doctor_free(d);
 	return status;
@@ -200,14 +124,14 @@ static int read_version(const char *s)
 
 static int run(struct doctor_args *a)
 {
-	const char *pools[POOLS_MAX + 1] = { NULL }, *metrics[2 * DOCTOR_AGENTS + 1], *why;
+	const char *why;
 	struct opened opened = { .n = 0 };
 	struct doctor_haproxy haproxy = { .version = 0 };
 	struct doctor_names names;
 	struct doctor_opts o;
-	struct conf *conf = NULL;
+	struct doctor_agents agents;
 	char twice[1024];
-	int status, n;
+	int status;
 
 	doctor_defaults(&o);
 	if (doctor_writes(a) && doctor_check_twice(a, twice, sizeof(twice)) < 0) {
@@ -225,24 +149,15 @@ static int run(struct doctor_args *a)
 		fprintf(stderr, "kvroutectl doctor: %s\n", why);
 		return 2;
 	}
-	if (a->n_yaml > 0 && (conf = calloc(a->n_yaml, sizeof(*conf))) == NULL) {
-		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
+	if (doctor_load_agents(&agents, a, &o.agent) < 0)
 		return 2;
-	}
-	if ((n = load_agents(conf, a, &o.agent, pools)) < 0) {
-		free(conf);
-		return 2;
-	}
-	metrics_of(a, conf, metrics);
 	o.env = haproxy.env != NULL ? haproxy.env : (const char *const *)environ;
 	o.open = open_file;
 	o.arg = &opened;
-	status = examine(&o, &opened, a, &names, metrics);
+	status = examine(&o, &opened, a, &names, &agents);
 	for (unsigned i = 0; i < opened.n; i++)
 		buf_free(&opened.text[i]);
-	while (n > 0)
-		conf_free(&conf[--n]);
-	free(conf);
+	doctor_free_agents(&agents);
 	free(haproxy.env);
 	return status;
 }
@@ -267,7 +182,8 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		fprintf(stderr, "kvroutectl doctor: %s: %s\n", value, why);
 		return false;
 	case 'f':
-		return a->n_yaml < DOCTOR_AGENTS && (a->yaml[a->n_yaml++] = value) != NULL;
+		a->no_yaml |= *value == '\0';
+		return *value == '\0' || (a->n_yaml < DOCTOR_AGENTS && (a->yaml[a->n_yaml++] = value) != NULL);
 	case 'M':
 		return a->n_metrics < DOCTOR_AGENTS && *value != '\0' &&
 		    (a->metrics[a->n_metrics++] = value) != NULL;

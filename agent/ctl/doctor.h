@@ -2,6 +2,7 @@
 #ifndef KVROUTE_CTL_DOCTOR_H
 #define KVROUTE_CTL_DOCTOR_H
 
+#include "agent/conf/conf.h"
 #include "agent/doctor/attach.h"
 
 #define DOCTOR_FILES	256	/* of HAProxy's configuration, and files that it names */
@@ -14,6 +15,7 @@ struct doctor_args {
 	unsigned n;
 	const char *yaml[DOCTOR_AGENTS + 1], *metrics[DOCTOR_AGENTS + 1];	/* -f, --metrics; NULL ends */
 	unsigned n_yaml, n_metrics;
+	bool no_yaml;				/* -f "": not even the installed one */
 	int version;				/* --haproxy-version; 0: none */
 	const char *haproxy;			/* --haproxy; NULL: of PATH; "": none */
 	bool write, remove, update;
@@ -42,6 +44,23 @@ int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const cha
 
 /* Find two names of one file in a->paths. Returns 0, or -1 with a sentence that names both. */
 int doctor_check_twice(const struct doctor_args *a, char *why, size_t room);
+
+/* The agents' own configurations. */
+#define DOCTOR_POOLS		4096
+#define DOCTOR_INSTALLED	"/etc/kvroute/kvroute.yaml"
+struct doctor_agents {
+	struct conf *conf;
+	unsigned n;
+	const char *pools[DOCTOR_POOLS + 1];	/* named in them; NULL ends */
+	const char *metrics[2 * DOCTOR_AGENTS + 1];	/* addresses to ask; NULL ends */
+};
+
+/* Load the files of -f, or without any the installed one, and tell <to> what holds for the agents.
+ * Prints to standard error which installed file it takes, or why it does not. Returns 0, or -1
+ * after printing errors; then there is nothing to free. */
+int doctor_load_agents(
+    struct doctor_agents *g, const struct doctor_args *a, struct doctor_agent *to);
+void doctor_free_agents(struct doctor_agents *g);
 
 /* What HAProxy's binary says; zeros if it is not asked. The caller frees <env>. */
 #define DOCTOR_PROBES	64

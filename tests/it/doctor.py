@@ -15,6 +15,7 @@ import tempfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TMP = tempfile.mkdtemp()
 results = []
+os.environ["KVROUTE_YAML"] = ""     # none of this machine
 
 
 def doctor(cfg, version="3.2", *more):
@@ -400,6 +401,46 @@ def arguments():
     result(status == 64, "a version without sense", text)
 
 
+def installed():
+    """Without -f it reads the agent's installed file, and says so."""
+    with open(TMP + "/agent.yaml", "w") as to:
+        to.write("spop: {listen: [\"127.0.0.1:9499\"]}\n")
+    with open(TMP + "/wrong.yaml", "w") as to:
+        to.write("nonsense: 1\n")
+    os.symlink("loop.yaml", TMP + "/loop.yaml")
+    cfg, name = TMP + "/haproxy.cfg", "the agent's configuration is "
+    for what, yaml, more, wanted, said in (
+            ("is used", "agent.yaml", (), 1, (name + TMP + "/agent.yaml", " agent_address]")),
+            ("-f wins", "agent.yaml", ("-f", TOP + "/doc/kvroute.yaml"), 0, ("no fault found",)),
+            ("-f with an empty name", "agent.yaml", ("-f", ""), 0, ("no fault found",)),
+            ("is missing", "absent.yaml", (), 0, ("no fault found",)),
+            ("cannot be read", "loop.yaml", (), 0, ("no fault found", "loop.yaml: Too many levels",
+             "the agent's defaults are assumed; use sudo, or name a file that you can read with -f")),
+            ("has an error", "wrong.yaml", (), 2, ("wrong.yaml:1:1", "or name another file with -f")),
+            ("no diff needs it", "wrong.yaml", ("--remove",), 1, ())):
+        os.environ["KVROUTE_YAML"] = os.path.join(TMP, yaml)
+        status, text = doctor(cfg, "3.2", *more)
+        result(status == wanted and all(w in text for w in said) and
+               ("note: " in text) == (name in text or "assumed" in text),
+               "the installed file " + what, "%d\n%s" % (status, text))
+    del os.environ["KVROUTE_YAML"]
+    for path in ("/etc", "/usr/local/etc"):
+        root = TMP + path
+        os.makedirs(root + "/kvroute")
+        shutil.copy(TMP + "/agent.yaml", root + "/kvroute/kvroute.yaml")
+        got = subprocess.run(["unshare", "-rm", "sh", "-c", "mount --bind %s/etc /etc && mount --bind "
+                              "%s %s && exec \"$@\"" % (TMP, root, path), "sh", TOP + "/kvroutectl",
+                              "doctor", "-c", cfg, "--haproxy-version", "3.2"], capture_output=True,
+                             text=True, timeout=120)
+        if "unshare" in got.stderr or "mount" in got.stderr:
+            print("skipped: folders of its own: " + got.stderr.strip().split("\n")[0])
+        else:
+            result(got.returncode == 1 and name + path + "/kvroute/kvroute.yaml" in got.stderr,
+                   "an agent is installed in " + path, got.stdout + got.stderr)
+        shutil.rmtree(root + "/kvroute")
+    os.environ["KVROUTE_YAML"] = ""
+
+
 def bounded():
     """Many mistakes of one kind stay readable."""
     servers = "".join("    server x%d 127.0.0.1:9\n" % i for i in range(900))
@@ -645,6 +686,7 @@ def main():
             shipped()
             paths_that_match()
             arguments()
+            installed()
             given()
             bounded()
             variables()
