@@ -142,14 +142,15 @@ int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const cha
 
 /* ---- the diff ------------------------------------------------------------------------------ */
 
-static void print_said(const struct buf *said, const char *kind)
+/* <what>: "note: ", or what is refused. */
+static void print_said(const struct buf *said, const char *option, const char *what)
 {
 	const char *p = said->n > 0 ? said->p : "", *end = p + said->n, *stop;
 
 	for (; p < end; p = stop + 1) {
 		if ((stop = memchr(p, '\n', (size_t)(end - p))) == NULL)
 			stop = end;
-		fprintf(stderr, "kvroutectl doctor: %s%.*s\n", kind, (int)(stop - p), p);
+		fprintf(stderr, "kvroutectl doctor: %s%s%.*s\n", option, what, (int)(stop - p), p);
 	}
 }
 
@@ -161,17 +162,23 @@ int doctor_write(struct doctor *d, const struct doctor_args *a, const struct doc
 		.spoe = a->remove ? NULL : n->spoe, .root = n->root,
 	};
 	struct buf diff = { 0 }, said = { 0 };
+	const char *option = a->remove ? "--remove" : a->update ? "--update" : "--write";
 	int status = a->remove ? doctor_detach(d, &o, &diff, &said) :
 	    a->update ? doctor_update(d, &o, &diff, &said) : doctor_attach(d, &o, &diff, &said);
 
-	print_said(&said, status == 0 ? "note: " : "");
+	if (status == 0)
+		print_said(&said, "note: ", "");
+	else if (status != DOCTOR_NOMEM)
+		print_said(&said, option, status == DOCTOR_ASKS ? " asks: " : " refused: ");
 	if (status == 0 && diff.n > 0 && fwrite(diff.p, 1, diff.n, stdout) == diff.n &&
 	    fflush(stdout) == 0)
 		fprintf(stderr, "kvroutectl doctor: apply it with \"patch %s-p1\"; then check with "
 		    "\"haproxy -c\" and reload\n", n->root[0] == '\0' ? "-d / " : "");
-	else if (status < 0)
-		fprintf(stderr, "kvroutectl doctor: there is no diff, because a question is open; "
-		    "haproxy-conf/README.md says how to do it by hand\n");
+	else if (status == DOCTOR_ASKS)
+		fprintf(stderr, "kvroutectl doctor: there is no diff, because a question is open: repeat %s "
+		    "with the options that answer it\n", option);
+	else if (status == DOCTOR_NOMEM)
+		fprintf(stderr, "kvroutectl doctor: there is no memory\n");
 	buf_free(&diff);
 	buf_free(&said);
 	return status == 0 ? 0 : 1;

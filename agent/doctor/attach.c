@@ -4,13 +4,38 @@
 
 /* ---- what is said -------------------------------------------------------------------------- */
 
+/* Return the number of a line in the file that the operator has. */
+static unsigned real_line(const struct dr_plan *p, const struct dr_line *at)
+{
+	const dr_raws *raws;
+	unsigned no = 0, left = at->no;
+
+	if (p->marked == NULL)
+		return at->no;
+	raws = &p->marked->raws.p[dr_file_of(p->marked->d, at->file)];
+	while (no < raws->n && left > 0)
+		left -= !dr_marked(raws->p[no++].text);
+	return no;
+}
+
 __attribute__((format(printf, 3, 0)))
 static void say(struct dr_plan *p, const struct dr_line *at, const char *fmt, va_list ap)
 {
 	if (at != NULL)
-		buf_str(p->said, dr_printf(&p->d->mem, "%s:%u: ", at->file, at->no));
+		buf_str(p->said, dr_printf(&p->d->mem, "%s:%u: ", at->file, real_line(p, at)));
 	buf_str(p->said, dr_vprintf(&p->d->mem, fmt, ap));
 	buf_str(p->said, "\n");
+}
+
+__attribute__((format(printf, 4, 0)))
+static void refuse(struct dr_plan *p, bool fault, const struct dr_line *at, const char *fmt,
+    va_list ap)
+{
+	if (!p->refused)
+		buf_start(p->said, 0);
+	p->asks = !fault && (p->asks || !p->refused);
+	p->refused = true;
+	say(p, at, fmt, ap);
 }
 
 void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
@@ -18,18 +43,35 @@ void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(p, at, fmt, ap);
+	refuse(p, true, at, fmt, ap);
 	va_end(ap);
-	p->refused = true;
+}
+
+void dr_ask(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	refuse(p, false, at, fmt, ap);
+	va_end(ap);
 }
 
 void dr_note(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
 {
 	va_list ap;
 
+	if (p->refused)
+		return;
 	va_start(ap, fmt);
 	say(p, at, fmt, ap);
 	va_end(ap);
+}
+
+int dr_plan_status(const struct dr_plan *p, const struct buf *diff)
+{
+	if (p->d->mem.nomem || diff->failed || p->said->failed)
+		return DOCTOR_NOMEM;
+	return !p->refused ? 0 : p->asks ? DOCTOR_ASKS : DOCTOR_REFUSED;
 }
 
 unsigned dr_file_of(const struct doctor *d, const char *path)
@@ -105,6 +147,13 @@ static void put_diff(struct dr_plan *p, struct buf *diff)
 	buf_free(&spoe);
 }
 
+static void check_name(struct dr_plan *p, const char *path, const char *otherwise)
+{
+	if (dr_diff_name(p->d, p->o->root, path) == NULL)
+		dr_refuse(p, NULL, "%s: a diff cannot name this file, because \"..\", a double quote or a "
+		    "control character is in its name: give an absolute path, or %s", path, otherwise);
+}
+
 /* Refuse names that a diff cannot carry, and a file that exists. */
 static void check_names(struct dr_plan *p)
 {
@@ -112,18 +161,25 @@ static void check_names(struct dr_plan *p)
 	struct span text;
 	const char *why;
 
-	for (size_t i = 0; i < d->files.n; i++) {
-		if (dr_diff_name(d, p->o->root, d->files.p[i].path) == NULL)
-			dr_refuse(p, NULL, "%s: a diff cannot name this file: give absolute paths",
-			    d->files.p[i].path);
-	}
+	for (size_t i = 0; i < d->files.n; i++)
+		check_name(p, d->files.p[i].path, "rename it");
 	if (p->o->spoe == NULL)
 		return;
-	if (dr_diff_name(d, p->o->root, p->o->spoe) == NULL)
-		dr_refuse(p, NULL, "%s: a diff cannot name this file: give absolute paths", p->o->spoe);
-	else if (d->o.open != NULL && d->o.open(d->o.arg, p->o->spoe, &text, &why) == 0)
-		dr_refuse(p, NULL, "%s: this file exists: remove it, or name another with --spoe",
-		    p->o->spoe);
+	check_name(p, p->o->spoe, "name another with --spoe");
+	if (!p->refused && d->o.open != NULL && d->o.open(d->o.arg, p->o->spoe, &text, &why) == 0)
+		dr_ask(p, NULL, "%s: this file exists, and the diff would create it: name another with "
+		    "--spoe FILE, or delete it if nothing uses it", p->o->spoe);
+}
+
+void dr_check_ends(struct dr_plan *p)
+{
+	for (size_t i = 0; i < p->d->files.n; i++) {
+		struct span text = p->d->files.p[i].text;
+
+		if (text.n > 0 && text.p[text.n - 1] != '\n')
+			dr_refuse(p, NULL, "%s: the last line has no end, so HAProxy does not start: add a newline",
+			    p->d->files.p[i].path);
+	}
 }
 
 static void check_lines(struct dr_plan *p)
@@ -135,25 +191,25 @@ static void check_lines(struct dr_plan *p)
 		struct dr_line at = { .file = f->file, .no = f->line };
 
 		if (f->severity == DOCTOR_UNREADABLE)
-			dr_refuse(p, &at, "%s: correct the line first", f->subject);
+			dr_refuse(p, &at, "this line cannot be read (%s): %s", f->subject, f->remedy);
 	}
 	if (p->refused)
 		return;
+	dr_check_ends(p);
 	for (unsigned i = 0; i < p->raws.n; i++) {
 		struct span text = d->files.p[i].text;
 
 		if (text.n > 0 && memchr(text.p, '\0', text.n) != NULL)
-			dr_refuse(p, NULL, "%s: the file has a NUL byte", d->files.p[i].path);
-		if (text.n > 0 && text.p[text.n - 1] != '\n')
-			dr_refuse(p, NULL, "%s: the last line has no end, so HAProxy does not start: add a newline",
+			dr_refuse(p, NULL, "%s: the file has a NUL byte, which no diff can carry: delete it",
 			    d->files.p[i].path);
 		for (unsigned k = 0; k < p->raws.p[i].n; k++) {
 			struct dr_line at = { .file = d->files.p[i].path, .no = k + 1 };
 
 			if (!dr_marked(p->raws.p[i].p[k].text))
 				continue;
-			dr_refuse(p, &at, "a line ends with \"%s\" already: bring it up to date with --update, or "
-			    "take kvroute out with --remove", DOCTOR_MARK);
+			dr_refuse(p, &at, "this line ends with \"%s\", so --write has attached this configuration "
+			    "already: bring it up to date with --update, or take kvroute out with --remove",
+			    DOCTOR_MARK);
 			return;
 		}
 	}
@@ -193,6 +249,16 @@ bool dr_plan_attach(struct dr_plan *p)
 	return !p->refused && !d->mem.nomem;
 }
 
+static int end_plan(struct dr_plan *p, struct buf *diff, size_t before)
+{
+	int status = dr_plan_status(p, diff);
+
+	if (status < 0)
+		diff->n = before;
+	dr_plan_free(p);
+	return status;
+}
+
 int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said)
 {
@@ -201,11 +267,7 @@ int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 
 	if (dr_plan_attach(&p))
 		put_diff(&p, diff);
-	dr_plan_free(&p);
-	if (!p.refused && !d->mem.nomem && !diff->failed)
-		return 0;
-	diff->n = before;
-	return -1;
+	return end_plan(&p, diff, before);
 }
 
 /* ---- detach -------------------------------------------------------------------------------- */
@@ -266,11 +328,8 @@ int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	if (!p.refused && changed > 0)
 		delete_spoe(&p, diff);
 	if (!p.refused && changed == 0)
-		dr_refuse(&p, NULL, "no line ends with \"%s\": --write did not attach this configuration; "
-		    "remove the lines of haproxy-conf/README.md by hand", DOCTOR_MARK);
-	dr_plan_free(&p);
-	if (!p.refused && !d->mem.nomem && !diff->failed)
-		return 0;
-	diff->n = before;
-	return -1;
+		dr_refuse(&p, NULL, "no line ends with \"%s\", so there is nothing that --write added: name "
+		    "all files of the configuration with -c, or, if kvroute was attached by hand, remove the "
+		    "lines that haproxy-conf/README.md lists", DOCTOR_MARK);
+	return end_plan(&p, diff, before);
 }

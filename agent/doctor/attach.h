@@ -20,14 +20,20 @@ struct doctor_attach {
 	const char *root;		/* folder of the diff's names: "" for "/"; absolute, no "/" at its end */
 };
 
+/* Why there is no diff. */
+enum {
+	DOCTOR_REFUSED = -1,	/* something must be changed first */
+	DOCTOR_ASKS = -2,	/* options of the command decide it: <pools>, <frontends>, <spoe> */
+	DOCTOR_NOMEM = -3,
+};
+
 /* Append the diff to <diff>, for "patch -p1" in <root>. <d> has all files and was checked. Returns
- * 0; or -1 if the configuration leaves a question open or is attached already: then <diff> is as it
- * was. Each line of <said> is a sentence: what the operator should know (0), or why not and what to
- * write by hand (-1). */
+ * 0, or one of these: then <diff> is as it was. Each line of <said>, which is empty before, is a
+ * sentence: what the operator should know (0), or why not and what to do. */
 int doctor_attach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
 		  struct buf *said);
 
-/* The same for the removal of all marked lines; -1 also if a line without the mark lies in a
+/* The same for the removal of all marked lines; refused also if a line without the mark lies in a
  * section or between .if and .endif that would go, or has such defaults. A file of the filter is
  * deleted if doctor_attach() wrote it. Only <root> of <a> is used. */
 int doctor_detach(struct doctor *d, const struct doctor_attach *a, struct buf *diff,

@@ -57,7 +57,7 @@ static void name_candidates(struct dr_plan *p)
 		const struct dr_section *s = &p->d->sections.p[i];
 
 		if (is_candidate(p, s) && ++n > 0)
-			dr_refuse(p, &s->at, "if the servers of %s are engines, add: --pool %s", s->name, s->name);
+			dr_ask(p, &s->at, "if the servers of %s are engines, add: --pool %s", s->name, s->name);
 	}
 }
 
@@ -70,11 +70,12 @@ static void choose_only(struct dr_plan *p)
 			choose(p, true, &p->d->sections.p[i]);
 	}
 	if (n == 0)
-		dr_refuse(p, NULL, "no backend with mode http has servers and is reached from a frontend, so "
-		    "there is nothing to attach");
+		dr_refuse(p, NULL, "no backend has servers, mode http and a frontend that leads to it, so "
+		    "there is nothing to attach: name all files of the configuration with -c; --pool NAME "
+		    "tells what a backend lacks");
 	if (n <= 1)
 		return;
-	dr_refuse(p, NULL, "%u backends have servers, and not all of them may have engines:", n);
+	dr_ask(p, NULL, "%u backends have servers, and not all of them may have engines: choose some", n);
 	name_candidates(p);
 }
 
@@ -83,12 +84,15 @@ static void choose_named(struct dr_plan *p, const char *name)
 	const struct dr_section *s = dr_named(p->d, DR_BACKS, name);
 
 	if (s == NULL)
-		dr_refuse(p, NULL, "--pool %s: there is no such backend", name);
+		dr_refuse(p, NULL, "--pool %s: no file of -c has this backend: correct the name, or name all "
+		    "files of the configuration with -c", name);
 	else if (!is_http(p->d, s))
-		dr_refuse(p, &s->at, "--pool %s: write mode http, because kvroute reads requests of HTTP",
+		dr_refuse(p, &s->at, "--pool %s: it is not in mode http, and kvroute reads requests of HTTP: "
+		    "write mode http",
 		    name);
 	else if (count_servers(p, s) == 0)
-		dr_refuse(p, &s->at, "--pool %s: it has no server lines", name);
+		dr_refuse(p, &s->at, "--pool %s: it has no server lines, so there is nothing to choose from: "
+		    "name the backend that has them", name);
 	else
 		choose(p, true, s);
 	if (s == NULL || p->refused)
@@ -132,7 +136,7 @@ static void choose_front(struct dr_plan *p, const struct dr_section *f)
 	    leads_to_pool(p, f, DR_LEADS))
 		choose(p, false, f);
 	else if (p->o->frontends == NULL)
-		dr_refuse(p, &f->may_lead, "%s chooses its backend at run time by %s, so it may or may not lead "
+		dr_ask(p, &f->may_lead, "%s chooses its backend at run time by %s, so it may or may not lead "
 		    "to a pool: name all frontends that do: --frontend %s", f->name, f->may_lead.w[1], f->name);
 }
 
@@ -141,13 +145,17 @@ static void check_named(struct dr_plan *p, const char *name)
 	const struct dr_section *s = dr_named(p->d, 1u << DR_FRONTEND | 1u << DR_LISTEN, name);
 
 	if (s == NULL)
-		dr_refuse(p, NULL, "--frontend %s: there is no such frontend", name);
+		dr_refuse(p, NULL, "--frontend %s: no file of -c has this frontend: correct the name, or name "
+		    "all files of the configuration with -c", name);
 	else if (!leads_to_pool(p, s, DR_MAY_LEAD))
-		dr_refuse(p, &s->at, "--frontend %s: none of its rules leads to a pool", name);
+		dr_refuse(p, &s->at, "--frontend %s: none of its rules leads to a pool: leave this option out, "
+		    "or name the pool that it leads to with --pool", name);
 }
 
 static void check_reached(struct dr_plan *p)
 {
+	bool named = p->o->frontends != NULL && *p->o->frontends != NULL;
+
 	for (size_t i = 0; i < p->pools.n; i++) {
 		const struct dr_section *s = &p->d->sections.p[p->pools.p[i]];
 		bool found = false;
@@ -155,7 +163,9 @@ static void check_reached(struct dr_plan *p)
 		for (size_t k = 0; k < p->fronts.n; k++)
 			found = found || dr_leads(p->d, &p->d->sections.p[p->fronts.p[k]], s);
 		if (!found && !p->refused)
-			dr_refuse(p, &s->at, "no frontend leads to %s", s->name);
+			dr_refuse(p, &s->at, "no frontend%s leads to %s, so no request would be routed: %s", named ?
+			    " of --frontend" : "", s->name, named ? "add the one that does with --frontend" :
+			    "write the use_backend or default_backend that does, or leave this pool out");
 	}
 }
 
@@ -250,11 +260,13 @@ static void judge_pool(struct dr_plan *p, const struct dr_section *s)
 	const struct dr_line *l;
 
 	if (s->at.depth + 1 >= DR_DEPTH)
-		dr_refuse(p, &s->at, "too many nested .if around %s", s->name);
+		dr_refuse(p, &s->at, "%s is in as many nested .if as HAProxy takes, and --write needs one more: "
+		    "take it out of one", s->name);
 	dr_servers_of(p->d, s, &servers);
 	for (size_t i = 0; i < servers.n; i++) {
 		if (!plain_name(servers.p[i].name) || !plain_name(s->name))
-			dr_refuse(p, servers.p[i].line, "a name has characters that HAProxy does not take");
+			dr_refuse(p, servers.p[i].line, "this name, or %s, has characters that HAProxy does not take: "
+			    "rename it", s->name);
 	}
 	if (servers.n > SERVERS_PRACTICAL && !p->d->o.agent.stats_feed)
 		dr_refuse(p, &s->at, "%s has %zu servers, too many for a line that reports each: write "
@@ -301,7 +313,7 @@ static void judge_front(struct dr_plan *p, const struct dr_section *f)
 		    "dontlog-normal, or set a log level for your own target");
 	if ((l = dr_find(d, f, "log-format-sd", NULL)) != NULL)
 		dr_refuse(p, l, "kvroute needs log-format-sd in %s for itself: move what it logs into "
-		    "log-format", f->name);
+		    "log-format, or attach by hand as recipes/keep-your-log.cfg does", f->name);
 	dr_collect(d, f, "log", &logs);
 	for (size_t i = 0; i < d->sections.n; i++) {
 		if (d->sections.p[i].kind == DR_GLOBAL)
@@ -326,7 +338,8 @@ void dr_plan_judge(struct dr_plan *p)
 
 	judge_names(p);
 	if (a->spop[0] == NULL || (a->feed[0] == NULL && a->udp[0] == NULL))
-		dr_refuse(p, NULL, "the agent's configuration has no address in spop.listen or in log_feed");
+		dr_refuse(p, NULL, "the agent's configuration has no address in spop.listen or in log_feed, "
+		    "so HAProxy cannot reach the agent: write one, or name another configuration with -f");
 	if (a->feed_token)
 		dr_refuse(p, NULL, "the agent wants a token in log lines (log_feed.token_file): attach by hand, "
 		    "as recipes/log-token.cfg does");

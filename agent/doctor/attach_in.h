@@ -77,7 +77,9 @@ struct dr_plan {
 	struct doctor *d;
 	const struct doctor_attach *o;
 	struct buf *said;
+	const struct dr_plan *marked;		/* its files with the marked lines, if <d> is without; or NULL */
 	bool refused;
+	bool asks;				/* refused, and only by dr_ask() */
 	VEC(unsigned) pools, fronts;		/* indexes of sections */
 	VEC(dr_raws) raws;			/* of each file */
 	dr_edits edits;
@@ -85,11 +87,21 @@ struct dr_plan {
 	int64_t bufsize;			/* with the edits */
 };
 
-/* Add "FILE:LINE: sentence" to <said>; <at> may be NULL. */
+/* Add "FILE:LINE: sentence" to <said>; <at> may be NULL. A sentence of a refusal says why, and what
+ * to do. Notes are dropped once there is one. dr_ask() is for what an option of the command
+ * decides. */
 void dr_refuse(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void dr_ask(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void dr_note(struct dr_plan *p, const struct dr_line *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Return 0, or what keeps <p> from a diff. */
+int dr_plan_status(const struct dr_plan *p, const struct buf *diff);
+
+/* Refuse files whose last line has no end, because a diff cannot add lines after it. */
+void dr_check_ends(struct dr_plan *p);
 
 /* Read the raw lines. Returns false without memory. */
 bool dr_plan_read(struct dr_plan *p);

@@ -89,13 +89,13 @@ static void find_pools(struct update *u, struct dr_plan *old)
 		u->pools[n++] = d->sections.p[a->section].name;
 	}
 	if (u->spoe == NULL) {
-		dr_refuse(old, NULL, "no filter line ends with \"%s\": --write did not attach this "
-		    "configuration", DOCTOR_MARK);
+		dr_refuse(old, NULL, "no filter line ends with \"%s\", so there is nothing that --write added: "
+		    "attach this configuration with --write, or name all of its files with -c", DOCTOR_MARK);
 	} else if (d->o.open(d->o.arg, u->spoe, &u->spoe_text, &why) < 0) {
 		u->spoe_text = SPAN("");
 	} else if (!dr_wrote(u->spoe_text)) {
-		dr_refuse(old, NULL, "%s: it does not begin as --write begins it, so --update leaves it alone: "
-		    "take kvroute out with --remove, or edit it by hand", u->spoe);
+		dr_refuse(old, NULL, "%s: this SPOE file does not begin as --write begins it, so --update leaves it "
+		    "alone: edit it by hand, or attach anew with --remove, --write and --spoe FILE", u->spoe);
 	}
 }
 
@@ -163,21 +163,21 @@ static bool put_update(struct update *u, struct dr_plan *p, struct buf *diff)
 	return changes;
 }
 
-static bool write_update(struct update *u, struct buf *diff)
+static int write_update(struct update *u, const struct dr_plan *old, struct buf *diff)
 {
 	const struct doctor_attach o = {
 		.pools = u->a->pools != NULL ? u->a->pools : u->pools,
 		.frontends = u->a->frontends != NULL ? u->a->frontends : u->fronts,
 		.spoe = u->spoe, .root = u->a->root,
 	};
-	struct dr_plan p = { .d = u->fresh, .o = &o, .said = u->said };
-	bool good = dr_plan_attach(&p);
+	struct dr_plan p = { .d = u->fresh, .o = &o, .said = u->said, .marked = old };
+	int status;
 
-	if (good && !put_update(u, &p, diff))
+	if (dr_plan_attach(&p) && !put_update(u, &p, diff))
 		dr_note(&p, NULL, "the lines are up to date, so the diff is empty");
-	good = good && !p.d->mem.nomem;
+	status = dr_plan_status(&p, diff);
 	dr_plan_free(&p);
-	return good;
+	return status;
 }
 
 int doctor_update(struct doctor *d, const struct doctor_attach *a, struct buf *diff,
@@ -186,27 +186,24 @@ int doctor_update(struct doctor *d, const struct doctor_attach *a, struct buf *d
 	struct update u = { .d = d, .a = a, .said = said };
 	struct dr_plan old = { .d = d, .o = a, .said = said };
 	size_t before = diff->n;
-	bool good = dr_plan_read(&old);
+	int status;
 
-	for (size_t i = 0; i < d->files.n; i++) {
-		struct span text = d->files.p[i].text;
-
-		if (text.n > 0 && text.p[text.n - 1] != '\n')
-			dr_refuse(&old, NULL, "%s: the last line has no end, so HAProxy does not start: add a newline",
-			    d->files.p[i].path);
-	}
-	if (good) {
+	if (dr_plan_read(&old)) {
+		dr_check_ends(&old);
 		dr_plan_remove(&old);
 		find_pools(&u, &old);
 	}
-	if (good && !old.refused && !d->mem.nomem)
+	if (dr_plan_status(&old, diff) == 0)
 		find_fronts(&u, &old);
-	good = good && !old.refused && !d->mem.nomem && (u.fresh = without_marks(&u, &old)) != NULL &&
-	    write_update(&u, diff) && !d->mem.nomem && !diff->failed;
+	if (dr_plan_status(&old, diff) == 0)
+		u.fresh = without_marks(&u, &old);
+	if ((status = dr_plan_status(&old, diff)) == 0)
+		status = write_update(&u, &old, diff);
+	if (status == 0)
+		status = dr_plan_status(&old, diff);
 	doctor_free(u.fresh);
 	dr_plan_free(&old);
-	if (good)
-		return 0;
-	diff->n = before;
-	return -1;
+	if (status < 0)
+		diff->n = before;
+	return status;
 }

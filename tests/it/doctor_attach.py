@@ -249,11 +249,30 @@ def case_agent_addresses():
 # ---- questions that stay open
 
 REFUSED = {
-    "several backends": (None, [], r"two-pools.cfg:\d+: .* add: --pool code"),
-    "no such pool": (None, ["--pool", "other"], r"--pool other: there is no such backend"),
-    "no servers": (None, ["--pool", "figures"], r"figures: it has no server lines"),
+    "several backends": (None, [], r"asks: two-pools.cfg:\d+: .* add: --pool code"),
+    "no such pool": (None, ["--pool", "other"], r"--pool other: no file of -c has this backend: correct"),
+    "no servers": (None, ["--pool", "figures"], r"figures: it has no server lines, so .*: name"),
+    "no such frontend": (None, ["--pool", "chat", "--frontend", "other"],
+                         r"--frontend other: no file of -c has this frontend: correct"),
+    "a frontend elsewhere": (
+        lambda t: t + "frontend lone\n    bind 127.0.0.1:1\n", ["--pool", "chat", "--frontend",
+                                                                 "lone"],
+        r"cfg:\d+: --frontend lone: none of its rules leads to a pool: leave"),
+    "no frontend": (lambda t: t + "backend lone\n    server x 127.0.0.1:1\n", ["--pool", "lone"],
+                    r"cfg:\d+: no frontend leads to lone, so .*: write the use_backend"),
+    "mode tcp": (lambda t: t + "backend lone\n    mode tcp\n    server x 127.0.0.1:1\n",
+                 ["--pool", "lone"], r"cfg:\d+: --pool lone: it is not in mode http, .*: write mode"),
+    "nothing to attach": (lambda t: t.replace("    server ", "    # "), [],
+                          r"no backend has servers, .*: name all files"),
+    "the name of the SPOE file": (None, ["--pool", "chat", "--spoe", 'a"b'],
+                                  r'a"b: a diff cannot name this file, because .*: give'),
+    "a NUL byte": (lambda t: t + "# \0\n", ["--pool", "chat"],
+                   r"cfg: the file has a NUL byte, .*: delete"),
+    "defaults that are missing": (
+        lambda t: t + "backend lone from other\n", ["--pool", "chat"],
+        r'cfg:\d+: this line cannot be read \(other\): no section "defaults other" precedes'),
     "dynamic": (lambda t: edited(t, "use_backend code if is_code", "use_backend %[req.hdr(x-to)]"),
-                ["--pool", "code"], r"cfg:\d+: public chooses .* --frontend public"),
+                ["--pool", "code"], r"asks: \S+cfg:\d+: public chooses .* --frontend public"),
     "log-format-sd": (lambda t: edited(t, "    option httplog\n", "    option httplog\n"
                                        "    log-format-sd '{}'\n"),
                       ["--pool", "chat"], r"cfg:\d+: kvroute needs log-format-sd"),
@@ -274,9 +293,9 @@ REFUSED = {
     "list": (lambda t: edited(t, "global\n", "global\n    set-var proc.kvroute_vars str(x)\n", 1),
              ["--pool", "chat"], r"cfg:\d+: the variable proc.kvroute_vars is in use"),
     "mark": (lambda t: edited(t, "    # only customers", "    # only customers" + MARK),
-             ["--pool", "chat"], r"cfg:\d+: a line ends with"),
+             ["--pool", "chat"], r"cfg:\d+: this line ends with"),
     "unreadable": (lambda t: edited(t, "option httplog", "option 'httplog"), ["--pool", "chat"],
-                   r"cfg:\d+: a quote is not closed"),
+                   r"cfg:\d+: this line cannot be read \(a quote is not closed\): correct"),
     "no last newline": (lambda t: t.rstrip("\n"), ["--pool", "chat"],
                         r"cfg: the last line has no end"),
     "many servers": (lambda t: edited(t, "    server spare", "    server-template x 70 127.0.0.1:1"
@@ -286,6 +305,18 @@ REFUSED = {
 }
 
 
+def says(err, option, asks=False):
+    """Each line is one refusal, with its remedy; only a question is called one."""
+    lines = err.splitlines()
+    if asks:
+        last = lines.pop()
+        assert "because a question is open: repeat " + option in last, err
+    for line in lines:
+        assert re.match("kvroutectl doctor: %s %s: .+[:,] ." % (
+            option, "asks" if asks else "refused"), line), err
+    assert lines and "question" not in "".join(lines), err
+
+
 def case_refused():
     for name, (edit, more, sentence) in REFUSED.items():
         with Site(["two-pools.cfg"], edit) as s:
@@ -293,6 +324,7 @@ def case_refused():
             status, out, err = s.diff("--write", *more)
             cases.equal((status, out), (1, ""), name)
             assert re.search(sentence, err), "%s: %s" % (name, err)
+            says(err, "--write", " asks: " in sentence or sentence.startswith("asks: "))
             cases.equal(s.texts(), before, name)
 
 
@@ -305,8 +337,10 @@ def case_refused_by_hand():
                 to.write(f.read().replace("/etc/haproxy/kvroute/kvroute.spoe", "kvroute.spoe"))
         status, out, err = s.diff("--write", args=["-c", "haproxy.cfg"])
         assert status == 1 and out == "" and "attached by this line already" in err, err
+        says(err, "--write")
         status, out, err = s.diff("--remove", args=["-c", "haproxy.cfg"])
         assert status == 1 and out == "" and "no line ends with" in err, err
+        says(err, "--remove")
 
 
 def case_refused_otherwise():
@@ -317,6 +351,7 @@ def case_refused_otherwise():
             f.write("mine\n")
         status, out, err = s.diff("--write", "--pool", "chat")
         assert status == 1 and "this file exists" in err, err
+        says(err, "--write", True)
         status, out, err = s.diff("--write", "--pool", "chat", "--spoe", "more/k.spoe")
         assert status == 0 and "+++ b/more/k.spoe" in out, err
         s.patch(out)
@@ -360,6 +395,7 @@ def case_remove_keeps_meaning():
             cases.equal((status, out), (1, ""), name)
             no = text[:at].count("\n") + 1
             assert re.search(sentence % no, err), "%s: %s" % (name, err)
+            says(err, "--remove")
             with open(path, "w") as f:
                 f.write(text[:at] + "# a comment\n\n" + text[at:])
             cases.equal(s.diff("--remove")[0], 0, name)
@@ -494,6 +530,7 @@ def case_update_refused():
     with Site(["two-pools.cfg"]) as s:
         status, out, err = s.diff("--update")
         assert status == 1 and out == "" and "no filter line ends with" in err, err
+        says(err, "--update")
         s.patch(s.diff("--write", "--pool", "chat")[1])
         with open(os.path.join(s.folder, "kvroute.spoe"), "r+") as f:
             text = f.read()
@@ -501,6 +538,27 @@ def case_update_refused():
             f.write("#" + text)
         status, out, err = s.diff("--update")
         assert status == 1 and out == "" and "--update leaves it alone" in err, err
+        says(err, "--update")
+
+
+def case_update_asks():
+    """Places are those of the file with the marked lines."""
+    edit = REFUSED["dynamic"][0]
+    with Site(["two-pools.cfg"]) as s:
+        s.patch(s.diff("--write", "--pool", "code")[1])
+        path = os.path.join(s.folder, "two-pools.cfg")
+        with open(path) as f:
+            text = edit(f.read())
+        with open(path, "w") as f:
+            f.write(text)
+        no = text[:text.index("use_backend %[req.hdr(x-to)]")].count("\n") + 1
+        status, out, err = s.diff("--update", "--frontend", "public")
+        cases.equal((status, err.count("\n")), (0, 1), err)
+        with open(path, "w") as f:
+            f.write(edited(text, "    default_backend", "    log-format-sd 'x'\n    default_backend", 1))
+        status, out, err = s.diff("--update")
+        assert status == 1 and "two-pools.cfg:%d: kvroute needs log-format-sd" % (no + 1) in err, err
+        says(err, "--update")
 
 
 def case_remedy_has_the_mark():
