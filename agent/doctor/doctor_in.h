@@ -130,6 +130,7 @@ struct doctor {
 	VEC(struct doctor_finding) findings;
 	unsigned lines, findings_lost;
 	int defaults;		/* the last defaults section; -1: none */
+	enum { OUTSIDE, OUTSIDE_TOLD, IN_SECTION } place;	/* of the line being read, in its file */
 	bool marked;		/* a line carries DOCTOR_MARK, so that remedies do */
 };
 

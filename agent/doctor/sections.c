@@ -57,8 +57,24 @@ static void open_section(struct doctor *d, const struct dr_line *l, enum dr_kind
 		d->mem.nomem = true;
 		return;
 	}
+	d->place = IN_SECTION;
 	if (kind == DR_DEFAULTS)
 		d->defaults = (int)d->sections.n - 1;
+}
+
+/* Of the lines before the first section of a file, the first one is told. */
+static void say_outside(struct doctor *d, const struct dr_line *l)
+{
+	if (d->place == OUTSIDE_TOLD)
+		return;
+	d->place = OUTSIDE_TOLD;
+	if (d->files.n == 1)
+		dr_say(d, DR_UNREADABLE, l, l->w[0], "the line is in no section; the first word of a "
+		    "section is unknown");
+	else
+		dr_say(d, DR_UNREADABLE, l, l->w[0], "the line is in no section, because a section ends with "
+		    "its file, and HAProxy does not start: move the line and those after it to the file of "
+		    "their section");
 }
 
 static void put_line(struct doctor *d, void *arg, const struct dr_line *l)
@@ -69,12 +85,13 @@ static void put_line(struct doctor *d, void *arg, const struct dr_line *l)
 			return;
 		}
 	}
-	if (d->sections.n > 0 && d->sections.p[d->sections.n - 1].kind == DR_GLOBAL)
+	if (d->place != IN_SECTION) {
+		say_outside(d, l);
+		return;
+	}
+	if (d->sections.p[d->sections.n - 1].kind == DR_GLOBAL)
 		dr_take_env(d, l);
-	if (d->sections.n == 0)
-		dr_say(d, DR_UNREADABLE, l, l->w[0], "the line is in no section; the first word of a "
-		    "section is unknown");
-	else if (vec_push(&d->sections.p[d->sections.n - 1].lines, *l) < 0)
+	if (vec_push(&d->sections.p[d->sections.n - 1].lines, *l) < 0)
 		d->mem.nomem = true;
 }
 
@@ -86,6 +103,7 @@ void doctor_file(struct doctor *d, const char *path, struct span text)
 		d->mem.nomem = true;
 		return;
 	}
+	d->place = OUTSIDE;
 	dr_read_lines(d, f.path, text, put_line, NULL);
 }
 

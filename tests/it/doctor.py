@@ -26,7 +26,7 @@ def doctor(cfg, version="3.2", *more):
 
 
 def result(ok, what, text=""):
-    results.append(ok)
+    results.append(bool(ok))
     print(("ok    " if ok else "FAIL  ") + what + ("" if ok else "\n" + text))
 
 
@@ -441,6 +441,33 @@ def installed():
     os.environ["KVROUTE_YAML"] = ""
 
 
+def across_files():
+    """A section ends with its file; defaults hold for later files. As HAProxy itself has it."""
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    for what, at, ends in (("in a backend", "    server s4 ", True), ("in a frontend",
+                           "    default_backend pool\n", True), ("in global", "    maxconn 2000", True),
+                           ("between sections", "\nbackend pool\n", False),
+                           ("after defaults", "\nfrontend llm\n", False)):
+        os.makedirs(TMP + "/parts", exist_ok=True)
+        for name, part in (("10.cfg", text[:text.index(at)]), ("20.cfg", text[text.index(at):])):
+            with open(TMP + "/parts/" + name, "w") as to:
+                to.write(part)
+        status, out = doctor(TMP + "/parts")
+        no = 1 if ends else 0
+        result((status, out.count(" unreadable]")) == (2 * no, no) and (not ends or
+               re.search(r"parts/20.cfg:1: \[unreadable unreadable\] .* a section ends with its file.*"
+                         r": move the line", out)), "two files, cut " + what, "%d\n%s" % (status, out))
+        diff = doctor(TMP + "/parts", "3.2", "--write")[1]
+        result(not ends or "--write refused: %s/parts/20.cfg:1: this line cannot be read" % TMP in diff,
+               "--write, cut " + what, diff)
+        for path in sorted(glob.glob(TOP + "/build/haproxy/*/haproxy")):
+            got = subprocess.run([path, "-c", "-f", TMP + "/parts"], capture_output=True, text=True,
+                                 timeout=120)
+            result((got.returncode != 0) == ends and ("out of section" in got.stderr) == ends,
+                   "HAProxy, cut " + what, got.stderr)
+
+
 def bounded():
     """Many mistakes of one kind stay readable."""
     servers = "".join("    server x%d 127.0.0.1:9\n" % i for i in range(900))
@@ -687,6 +714,7 @@ def main():
             paths_that_match()
             arguments()
             installed()
+            across_files()
             given()
             bounded()
             variables()
