@@ -145,8 +145,8 @@ static int run(struct doctor_args *a)
 	o.features = haproxy.features[0] != '\0' ? haproxy.features : NULL;
 	if (a->version > 0 || haproxy.version > 0)
 		o.version = a->version > 0 ? a->version : haproxy.version;
-	if (doctor_writes(a) && doctor_choose_names(a, &names, &why) < 0) {
-		fprintf(stderr, "kvroutectl doctor: %s\n", why);
+	if (doctor_writes(a) && doctor_choose_names(a, &names) < 0) {
+		fprintf(stderr, "kvroutectl doctor: %s\n", names.why);
 		return 2;
 	}
 	if (doctor_load_agents(&agents, a, &o.agent) < 0)
@@ -180,6 +180,7 @@ static bool take_option(struct doctor_args *a, int c, const char *value)
 		if (doctor_add_path(a, value, &why) == 0)
 			return true;
 		fprintf(stderr, "kvroutectl doctor: %s: %s\n", value, why);
+		a->unreadable = true;
 		return false;
 	case 'f':
 		a->no_yaml |= *value == '\0';
@@ -252,7 +253,8 @@ int ctl_doctor(int argc, char **argv)
 		good = help || take_option(&a, c, optarg);
 	}
 	good = good && a.n > 0 && optind == argc && a.write + a.remove + a.update + (a.live != NULL) <= 1;
-	status = help ? doctor_usage(stdout, 0) : good ? run(&a) : doctor_usage(stderr, CTL_USAGE);
+	status = help ? doctor_usage(stdout, 0) : good ? run(&a) : a.unreadable ? 2 :
+	    doctor_usage(stderr, CTL_USAGE);
 	for (unsigned i = 0; i < a.n; i++)
 		free(a.paths[i]);
 	return status;

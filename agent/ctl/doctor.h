@@ -13,6 +13,7 @@
 struct doctor_args {
 	char *paths[DOCTOR_FILES];		/* -c, directories replaced by their files; from malloc() */
 	unsigned n;
+	bool unreadable;			/* one of -c, which was told */
 	const char *yaml[DOCTOR_AGENTS + 1], *metrics[DOCTOR_AGENTS + 1];	/* -f, --metrics; NULL ends */
 	unsigned n_yaml, n_metrics;
 	bool no_yaml;				/* -f "": not even the installed one */
@@ -37,10 +38,11 @@ int doctor_add_path(struct doctor_args *a, const char *path, const char **why);
 /* Names of files in the diff: under the working folder if all of -c are, else absolute. */
 struct doctor_names {
 	char root[4096], spoe[4096 + 64];
+	char why[4096 + 256];
 };
 
-/* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in <why>. */
-int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why);
+/* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in n->why. */
+int doctor_choose_names(struct doctor_args *a, struct doctor_names *n);
 
 /* Find two names of one file in a->paths. Returns 0, or -1 with a sentence that names both. */
 int doctor_check_twice(const struct doctor_args *a, char *why, size_t room);

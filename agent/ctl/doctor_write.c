@@ -50,6 +50,10 @@ int doctor_add_path(struct doctor_args *a, const char *path, const char **why)
 		*why = strerror(errno);
 		return -1;
 	}
+	if (n == 0) {
+		*why = "no file *.cfg is in this folder";
+		status = -1;
+	}
 	for (int i = 0; i < n; i++) {
 		if (snprintf(name, sizeof(name), "%s/%s", path, found[i]->d_name) >= (int)sizeof(name)) {
 			*why = "the name of a file is too long";
@@ -73,13 +77,13 @@ static bool is_below(const char *path)
 	    S_ISREG(st.st_mode);
 }
 
-static int make_absolute(struct doctor_args *a, const char **why)
+static int make_absolute(struct doctor_args *a, struct doctor_names *n)
 {
 	for (unsigned i = 0; i < a->n; i++) {
 		char *path = realpath(a->paths[i], NULL);
 
 		if (path == NULL) {
-			*why = strerror(errno);
+			snprintf(n->why, sizeof(n->why), "%s: %s", a->paths[i], strerror(errno));
 			return -1;
 		}
 		free(a->paths[i]);
@@ -120,7 +124,7 @@ int doctor_check_twice(const struct doctor_args *a, char *why, size_t room)
 	return 0;
 }
 
-int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const char **why)
+int doctor_choose_names(struct doctor_args *a, struct doctor_names *n)
 {
 	bool below = a->n > 0;
 
@@ -130,11 +134,11 @@ int doctor_choose_names(struct doctor_args *a, struct doctor_names *n, const cha
 		below = false;
 	if (!below) {
 		n->root[0] = '\0';
-		if (make_absolute(a, why) < 0)
+		if (make_absolute(a, n) < 0)
 			return -1;
 	}
 	if (a->n > 0 && name_spoe(a, n) < 0) {
-		*why = "the name of the SPOE file is too long";
+		snprintf(n->why, sizeof(n->why), "the name of the SPOE file is too long");
 		return -1;
 	}
 	return 0;

@@ -219,6 +219,36 @@ static const char *used_variable(struct span line)
 	return sets_agents(line) ? "txn.kvroute" : NULL;
 }
 
+/* Variables that the SPOE file sends to the agent if lines of the operator set them. */
+static const struct {
+	const char *name, *meaning;
+} sent[] = {
+	{ "(txn.tenant)", "txn.tenant is sent to the agent as the tenant of the request: clients must not "
+	    "be able to choose it" },
+	{ "(txn.model)", "txn.model is sent to the agent as the model of the request, instead of that in "
+	    "its body: delete \"model=var(txn.model)\" from the SPOE file if it is something else" },
+};
+
+/* Note the first line that sets each of them. */
+static void note_sent(struct dr_plan *p)
+{
+	for (size_t v = 0; v < sizeof(sent) / sizeof(sent[0]); v++) {
+		bool found = false;
+
+		for (unsigned i = 0; i < p->raws.n && !found; i++) {
+			for (unsigned k = 0; k < p->raws.p[i].n && !found; k++) {
+				struct span text = p->raws.p[i].p[k].text;
+				struct dr_line at = { .file = p->d->files.p[i].path, .no = k + 1 };
+
+				found = p->raws.p[i].p[k].word.n > 0 && memmem(text.p, text.n, " set-var", 8) != NULL &&
+				    memmem(text.p, text.n, sent[v].name, strlen(sent[v].name)) != NULL;
+				if (found)
+					dr_note(p, &at, "%s", sent[v].meaning);
+			}
+		}
+	}
+}
+
 /* Names that the added lines use must be free. */
 static void judge_names(struct dr_plan *p)
 {
@@ -311,6 +341,10 @@ static void judge_front(struct dr_plan *p, const struct dr_section *f)
 	if ((l = dr_find(d, f, "option", "dontlog-normal")) != NULL)
 		dr_refuse(p, l, "the agent learns from the log how requests ended: delete option "
 		    "dontlog-normal, or set a log level for your own target");
+	if ((l = dr_find(d, f, "option", "logasap")) != NULL)
+		dr_refuse(p, l, "the agent learns from the log how requests ended, and with option logasap %s "
+		    "writes its lines when answers begin: delete it, or add \"no option logasap\" there",
+		    f->name);
 	if ((l = dr_find(d, f, "log-format-sd", NULL)) != NULL)
 		dr_refuse(p, l, "kvroute needs log-format-sd in %s for itself: move what it logs into "
 		    "log-format, or attach by hand as recipes/keep-your-log.cfg does", f->name);
@@ -337,6 +371,7 @@ void dr_plan_judge(struct dr_plan *p)
 	const struct doctor_agent *a = &p->d->o.agent;
 
 	judge_names(p);
+	note_sent(p);
 	if (a->spop[0] == NULL || (a->feed[0] == NULL && a->udp[0] == NULL))
 		dr_refuse(p, NULL, "the agent's configuration has no address in spop.listen or in log_feed, "
 		    "so HAProxy cannot reach the agent: write one, or name another configuration with -f");

@@ -347,6 +347,8 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	    "log line and ring have different formats") \
 	X(FEED_LENGTH, "feed_length", PROBLEM_COUNT, WARNING, \
 	    "log lines may be longer than the limit, which cuts them") \
+	X(FEED_EARLY, "feed_early", PROBLEM_COUNT, FAULT, \
+	    "log lines are written when an answer begins, so they do not tell how it ended") \
 	X(FEED_RING, "feed_ring", PROBLEM_COUNT, FAULT, "the ring does not deliver") \
 	X(PATH_NEVER, "path_never", PROBLEM_COUNT, FAULT, \
 	    "no path of an API satisfies the condition, so the line has no effect") \

@@ -108,6 +108,8 @@ static void check_json(struct doctor *d, const struct dr_section *f, const struc
 		dr_say(d, DR_FEED_PLAIN, l, "no log-format", "add: option httplog");
 	if ((l = dr_find(d, f, "option", "dontlog-normal")) != NULL)
 		dr_say(d, DR_FEED_MISSING, l, f->name, "delete option dontlog-normal");
+	if ((l = dr_find(d, f, "option", "logasap")) != NULL)
+		dr_say(d, DR_FEED_EARLY, l, f->name, "delete option logasap, or add: no option logasap");
 }
 
 /* Judge one log line; returns true if it leads to the agent. Sets <*dead> to <l> if it goes to a

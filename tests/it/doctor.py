@@ -165,6 +165,11 @@ CASES = {
     "level notice": ("feed_level", swap("local0 info info", "local0 notice"), None, "3.2"),
     "no log global": ("feed_missing", drop("log global"), None, "3.2"),
     "no log-format": ("feed_plain", drop("log-format"), None, "3.2"),
+    "lines at the begin of an answer": (
+        "feed_early",
+        swap("    mode http\n", "    mode http\n    option logasap\n"),
+        None,
+        "3.2"),
     "a field is missing": ("feed_fields", swap('"rc":"%rc",', ""), None, "3.2"),
     "load of an absent server": (
         "load_absent",
@@ -393,6 +398,14 @@ def broken(word):
 def arguments():
     status, text = doctor(TMP + "/absent.cfg")
     result(status == 2 and "absent.cfg" in text, "a file that is missing", text)
+    os.mkdir(TMP + "/none")
+    for more in ((), ("--write",)):
+        status, text = doctor(TMP + "/none", "3.2", *more)
+        result((status, text) == (2, "kvroutectl doctor: %s/none: no file *.cfg is in this folder\n" %
+               TMP), "a folder without files", text)
+        status, text = doctor(TMP + "/absent.cfg", "3.2", *more)
+        result(status == 2 and text == "kvroutectl doctor: %s/absent.cfg: No such file or directory\n"
+               % TMP, "a missing file: " + " ".join(more), text)
     with open(TMP + "/rows.txt", "w") as f:
         f.write("no section\n")
     status, text = doctor(TMP + "/rows.txt")

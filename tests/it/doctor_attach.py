@@ -278,6 +278,8 @@ REFUSED = {
                       ["--pool", "chat"], r"cfg:\d+: kvroute needs log-format-sd"),
     "dontlog-normal": (lambda t: edited(t, "dontlognull", "dontlog-normal"), ["--pool", "chat"],
                        r"cfg:\d+: the agent learns from the log"),
+    "logasap": (lambda t: edited(t, "dontlognull", "logasap"), ["--pool", "chat"],
+                r"cfg:\d+: the agent learns from the log .* with option logasap public writes"),
     "unique-id": (lambda t: edited(t, "    option httplog\n", "    option httplog\n"
                                    "    unique-id-format %[req.hdr(x-id)]\n"),
                   ["--pool", "chat"], r"cfg:\d+: a client can choose this unique-id"),
@@ -358,6 +360,18 @@ def case_refused_otherwise():
         status, out, err = s.diff("--write", "--pool", "chat", "--spoe", "again.spoe")
         assert status == 1 and "take kvroute out with --remove" in err, err
         cases.equal(s.diff("--write", "--remove")[0], 64)
+
+
+def case_sent_variables():
+    """Variables of the operator that the SPOE file sends are named, once."""
+    rules = "".join("    http-request set-var(txn.%s) req.hdr(x-%s)\n" % (n, n)
+                    for n in ("tenant", "model", "model"))
+    with Site(["two-pools.cfg"], lambda t: edited(t, "    # only customers\n", rules)) as s:
+        status, diff, err = s.diff("--write", "--pool", "chat")
+        cases.equal((status, err.count("note: ")), (0, 2), err)
+        for name in ("tenant", "model"):
+            assert re.search(r"note: two-pools.cfg:\d+: txn.%s is sent to the agent as the %s of" % (
+                name, name), err), err
 
 
 def case_frontend_named():
