@@ -169,7 +169,28 @@ static void check_reached(struct dr_plan *p)
 	}
 }
 
-void dr_plan_choose(struct dr_plan *p)
+/* Refuse a name that the added lines would have wrong. */
+static void check_set(struct dr_plan *p, const struct dr_line *l)
+{
+	if ((l->unset & 2) != 0)
+		dr_refuse(p, l, "this name has a variable that is not set here, so it would be \"%s\": run the "
+		    "command with HAProxy's environment", l->w[1]);
+}
+
+/* Nothing may be found because names of backends are unknown. */
+static void refuse_unset_leads(struct dr_plan *p)
+{
+	for (size_t i = 0; i < p->d->sections.n; i++) {
+		const struct dr_section *s = &p->d->sections.p[i];
+
+		for (size_t k = 0; k < s->lines.n; k++) {
+			if (dr_is(s->lines.p[k].w[0], "default_backend") || dr_is(s->lines.p[k].w[0], "use_backend"))
+				check_set(p, &s->lines.p[k]);
+		}
+	}
+}
+
+static void choose_all(struct dr_plan *p)
 {
 	const char *const *names = p->o->pools;
 
@@ -184,6 +205,13 @@ void dr_plan_choose(struct dr_plan *p)
 	for (size_t i = 0; i < p->d->sections.n; i++)
 		choose_front(p, &p->d->sections.p[i]);
 	check_reached(p);
+}
+
+void dr_plan_choose(struct dr_plan *p)
+{
+	choose_all(p);
+	if (p->refused)
+		refuse_unset_leads(p);
 }
 
 /* ---- judgement ----------------------------------------------------------------------------- */
@@ -275,6 +303,12 @@ static void judge_names(struct dr_plan *p)
 	}
 }
 
+static void refuse_silent(struct dr_plan *p, const struct dr_line *l)
+{
+	dr_refuse(p, l, "the agent learns from the log how requests ended, and this rule silences it: give "
+	    "it a condition that no request of an API satisfies");
+}
+
 static bool plain_name(const char *s)
 {
 	for (; *s != '\0'; s++) {
@@ -292,8 +326,13 @@ static void judge_pool(struct dr_plan *p, const struct dr_section *s)
 	if (s->at.depth + 1 >= DR_DEPTH)
 		dr_refuse(p, &s->at, "%s is in as many nested .if as HAProxy takes, and --write needs one more: "
 		    "take it out of one", s->name);
+	check_set(p, &s->at);
+	if ((l = dr_silent(p->d, s)) != NULL)
+		refuse_silent(p, l);
 	dr_servers_of(p->d, s, &servers);
 	for (size_t i = 0; i < servers.n; i++) {
+		if (i == 0 || servers.p[i].line != servers.p[i - 1].line)
+			check_set(p, servers.p[i].line);
 		if (!plain_name(servers.p[i].name) || !plain_name(s->name))
 			dr_refuse(p, servers.p[i].line, "this name, or %s, has characters that HAProxy does not take: "
 			    "rename it", s->name);
@@ -341,6 +380,8 @@ static void judge_front(struct dr_plan *p, const struct dr_section *f)
 	if ((l = dr_find(d, f, "option", "dontlog-normal")) != NULL)
 		dr_refuse(p, l, "the agent learns from the log how requests ended: delete option "
 		    "dontlog-normal, or set a log level for your own target");
+	if ((l = dr_silent(d, f)) != NULL)
+		refuse_silent(p, l);
 	if ((l = dr_find(d, f, "option", "logasap")) != NULL)
 		dr_refuse(p, l, "the agent learns from the log how requests ended, and with option logasap %s "
 		    "writes its lines when answers begin: delete it, or add \"no option logasap\" there",

@@ -50,10 +50,10 @@ struct dr_env {
 
 const char *dr_env_get(const struct dr_env *e, struct span name);
 
-/* Split a line into <words> (room for DR_WORDS). Returns their number, or -1 with a sentence in
- * <why>. */
+/* Split a line into <words> (room for DR_WORDS). Bit i of <unset>: word i has a variable that is
+ * unset, without another value. Returns their number, or -1 with a sentence in <why>. */
 int dr_split(struct dr_mem *m, const struct dr_env *env, struct span line, const char **words,
-	     const char **why);
+	     uint64_t *unset, const char **why);
 
 /* Evaluate the condition of a ".if". Returns 1, 0, or -1 with a sentence in <why>. */
 int dr_condition(const struct doctor_opts *o, const struct dr_env *env, const char *text,
@@ -70,6 +70,7 @@ struct dr_line {
 	unsigned depth;		/* nested .if around it */
 	unsigned n;
 	const char **w;		/* <n> words, and "" after them */
+	uint64_t unset;		/* of dr_split() */
 };
 
 typedef VEC(struct dr_line) dr_lines;
@@ -393,6 +394,9 @@ void dr_check_body(struct doctor *d, const struct dr_attached *a);
 void dr_check_place(struct doctor *d, const struct dr_attached *a);
 void dr_check_agent(struct doctor *d, const struct dr_attached *a);
 void dr_check_feed(struct doctor *d, const struct dr_attached *a);
+
+/* Return a rule that silences the log of all requests of a proxy; NULL: none. */
+const struct dr_line *dr_silent(const struct doctor *d, const struct dr_section *s);
 
 /* Return the set of variables txn.<prefix>.NAME of the agent that a line reads. */
 uint32_t dr_vars_read(struct doctor *d, const char *prefix);

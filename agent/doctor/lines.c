@@ -87,7 +87,7 @@ static void directive(struct lines_reader *r, const struct dr_line *l)
 static bool take_line(struct lines_reader *r, struct span text, struct dr_line *l)
 {
 	const char *words[DR_WORDS + 1], *why = NULL;
-	int n = dr_split(&r->d->mem, &r->d->env, text, words, &why);
+	int n = dr_split(&r->d->mem, &r->d->env, text, words, &l->unset, &why);
 
 	l->depth = r->depth;
 	if (n < 0 && active(r))

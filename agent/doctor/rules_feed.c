@@ -87,6 +87,31 @@ static void check_target(struct doctor *d, const struct dr_line *l)
 		dr_say(d, DR_FEED_LENGTH, l, l->w[1], "write len 4096");
 }
 
+/* Find a rule that silences the log of all requests of <s>. */
+static const struct dr_line *find_silent(const struct dr_section *s)
+{
+	for (size_t i = 0; i < s->lines.n; i++) {
+		const struct dr_line *l = &s->lines.p[i];
+
+		if (l->n == 3 && dr_starts(l->w[0], "http-") && dr_is(l->w[1], "set-log-level") &&
+		    dr_is(l->w[2], "silent"))
+			return l;
+	}
+	return NULL;
+}
+
+const struct dr_line *dr_silent(const struct doctor *d, const struct dr_section *s)
+{
+	const struct dr_line *l;
+
+	for (unsigned deep = 0; deep < 64; deep++) {
+		if ((l = find_silent(s)) != NULL || s->base < 0)
+			return l;
+		s = &d->sections.p[s->base];
+	}
+	return NULL;
+}
+
 static void check_json(struct doctor *d, const struct dr_section *f, const struct dr_line *target)
 {
 	bool sd = dr_is(option_of(target, "format"), "rfc5424");
@@ -180,10 +205,24 @@ static void check_one(struct doctor *d, const struct dr_section *f)
 		    d->o.agent.feed[0] != NULL ? d->o.agent.feed[0] : "none");
 }
 
+static void check_silent(struct doctor *d, const struct dr_section *s)
+{
+	const struct dr_line *l = dr_silent(d, s);
+
+	if (l != NULL)
+		dr_say(d, DR_FEED_MISSING, l, s->name, "give this rule a condition that no request of an API "
+		    "satisfies");
+}
+
 void dr_check_feed(struct doctor *d, const struct dr_attached *a)
 {
+	check_silent(d, &d->sections.p[a->section]);
 	for (size_t i = 0; i < d->sections.n; i++) {
 		if (dr_leads(d, &d->sections.p[i], &d->sections.p[a->section]))
 			check_one(d, &d->sections.p[i]);
+	}
+	for (size_t i = 0; i < d->sections.n; i++) {
+		if (dr_leads(d, &d->sections.p[i], &d->sections.p[a->section]))
+			check_silent(d, &d->sections.p[i]);
 	}
 }

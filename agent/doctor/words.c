@@ -20,6 +20,7 @@ struct splitter {
 	bool in_word;
 	const char **words;
 	int n;
+	uint64_t unset;
 	const char *why;
 };
 
@@ -119,6 +120,8 @@ static bool take_variable(struct splitter *s)
 	value = dr_env_get(s->env, name);
 	if (value == NULL || (*value == '\0' && otherwise != NULL))
 		value = otherwise;
+	if (value == NULL && s->n < DR_WORDS)
+		s->unset |= (uint64_t)1 << s->n;
 	return value == NULL || put_value(s, value, as_words);
 }
 
@@ -174,7 +177,7 @@ static bool take_one(struct splitter *s)
 }
 
 int dr_split(struct dr_mem *m, const struct dr_env *env, struct span line, const char **words,
-	     const char **why)
+	     uint64_t *unset, const char **why)
 {
 	struct splitter s = {
 		.m = m, .env = env, .p = line.p, .end = line.p + line.n, .words = words,
@@ -186,5 +189,6 @@ int dr_split(struct dr_mem *m, const struct dr_env *env, struct span line, const
 		end_word(&s);
 	buf_free(&s.word);
 	*why = s.why;
+	*unset = s.unset;
 	return s.why == NULL ? s.n : -1;
 }

@@ -165,6 +165,12 @@ CASES = {
     "level notice": ("feed_level", swap("local0 info info", "local0 notice"), None, "3.2"),
     "no log global": ("feed_missing", drop("log global"), None, "3.2"),
     "no log-format": ("feed_plain", drop("log-format"), None, "3.2"),
+    "silent": (
+        "feed_missing",
+        swap("    http-request wait-for-body", "    http-request set-log-level silent\n"
+             "    http-request wait-for-body"),
+        None,
+        "3.2"),
     "lines at the begin of an answer": (
         "feed_early",
         swap("    mode http\n", "    mode http\n    option logasap\n"),

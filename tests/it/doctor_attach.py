@@ -280,6 +280,17 @@ REFUSED = {
                        r"cfg:\d+: the agent learns from the log"),
     "logasap": (lambda t: edited(t, "dontlognull", "logasap"), ["--pool", "chat"],
                 r"cfg:\d+: the agent learns from the log .* with option logasap public writes"),
+    "silent": (lambda t: edited(t, "    # only customers\n",
+                                "    http-request set-log-level silent\n"), ["--pool", "chat"],
+               r"cfg:\d+: the agent learns from the log .* this rule silences it: give it a"),
+    "silent pool": (lambda t: edited(t, "    balance leastconn\n", "    balance leastconn\n"
+                                     "    http-response set-log-level silent\n"),
+                    ["--pool", "chat"], r"cfg:\d+: .* this rule silences it: give it a"),
+    "a name that is not set": (lambda t: edited(t, "server s1", 'server "${UNSET}s1"'),
+                               ["--pool", "chat"], r'cfg:\d+: this name has .* be "s1": run'),
+    "a pool that is not set": (
+        lambda t: t.replace("default_backend chat", 'default_backend "${UNSET}"'),
+        ["--pool", "chat"], r'cfg:\d+: this name has .* be "": run'),
     "unique-id": (lambda t: edited(t, "    option httplog\n", "    option httplog\n"
                                    "    unique-id-format %[req.hdr(x-id)]\n"),
                   ["--pool", "chat"], r"cfg:\d+: a client can choose this unique-id"),

@@ -13,11 +13,13 @@ static const char *const env[] = { "HOME=/root", "LIST=a b c", NULL };
 
 static const struct {
 	const char *line, *words;	/* joined by '|'; NULL: refused */
+	uint64_t unset;
 } lines[] = {
 	{ "", "" }, { " # x", "" }, { "maxconn 10 # c", "maxconn|10" },
 	{ "a str(a\\ b)", "a|str(a b)" }, { "a \\#b", "a|#b" },
-	{ "a \"x ${HOME} \\$ \\\" \\x41 $NOPE-x ${NOPE-def}\"", "a|x /root $ \" A -x def" },
+	{ "a \"x ${HOME} \\$ \\\" \\x41 $NOPE-x ${NOPE-def}\"", "a|x /root $ \" A -x def", 2 },
 	{ "a 'x $HOME \\n \\' b", "a|x $HOME \\n \\|b" }, { "x$HOME\\'y", "x$HOME'y" },
+	{ "a \"$HOME\" \"${NOPE}\" '$NOPE' \"x$NOPE${NOPE-}\"", "a|/root||$NOPE|x", 4 | 16 },
 	{ "\"a'b\"", "a'b" }, { "a\\qb\"\\q\"", "a\\qb\\q" }, { "g \\", "g|\\" },
 	{ "h \"${LIST[*]}\"", "h|a|b|c" }, { "\"\"", "" },
 	{ "\"a", NULL }, { "'a", NULL }, { "\"$\"", NULL }, { "\"${A\"", NULL }, { "\\x4", NULL },
@@ -30,8 +32,10 @@ static void test_words(void **state)
 		struct dr_mem m = { 0 };
 		const char *words[DR_WORDS], *why = NULL;
 		char text[256] = "";
-		int n = dr_split(&m, &e, span_str(lines[i].line), words, &why);
+		uint64_t unset = 1;
+		int n = dr_split(&m, &e, span_str(lines[i].line), words, &unset, &why);
 
+		assert_int_equal(unset, lines[i].unset);
 		for (int k = 0; k < n; k++) {
 			strcat(text, k > 0 ? "|" : "");
 			strcat(text, words[k]);
