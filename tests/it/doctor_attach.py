@@ -140,6 +140,27 @@ class Site:
                    for line in (out + err).splitlines() if "[WARNING]" in line)
 
 
+class Folder(Site):
+    """A folder of tests/data/doctor/sites/, with all its files."""
+
+    def __init__(self, name):
+        self.folder = tempfile.mkdtemp(prefix="kvroute-doctor-")
+        self.names, self.env = ["."] if name == "edge" else ["haproxy.cfg"], {}
+        copy_site(name, self.folder, {})
+
+    def warnings(self, version):
+        return {re.sub(r"\(\d+\)|cfg:\d+", "", line) for line in super().warnings(version)}
+
+
+def copy_site(name, folder, words, edit=None):
+    for path in glob.glob(os.path.join(DATA, "sites", name, "*")):
+        with open(path) as f:
+            text = filled(edit(f.read()) if edit else f.read(), folder, words)
+        with open(os.path.join(folder, os.path.basename(path)), "w",
+                  newline="\r\n" if name == "edge" else "") as f:
+            f.write(text)
+
+
 def round_trip(site, *more, args=None, root=None):
     before = site.texts()
     warned = {v: site.warnings(v) for v in VERSIONS}
@@ -197,6 +218,26 @@ def case_branches():
     assert text.index("use-server gpu2 if") < text.index("use-server %[var(txn.kvroute.server)]")
     assert "tune.bufsize 262144" + MARK in text
     assert "kvroute" not in text[text.index("listen monitor"):text.index("ring kvroute-feed")]
+
+
+# folders of tests/data/doctor/sites/: (options, servers that are checked, of each backend)
+SITES = {
+    "edge": ([], {"vllm": 4}),
+    "gateway": (["--pool", "models", "--pool", "big"], {"models": 2, "big": 2}),
+    "listen": ([], {"llama": 3}),
+    "quotes": ([], {"engines": 0}),
+    "sni": ([], {"llm": 0}),
+    "waf": ([], {"engines": 4}),
+}
+
+
+def case_sites():
+    for name, (more, _) in SITES.items():
+        with Folder(name) as s:
+            try:
+                round_trip(s, *more)
+            except AssertionError as e:
+                raise AssertionError(name + ": " + str(e))
 
 
 def case_directory():
@@ -768,6 +809,79 @@ class RunningFiles(Running):
             with open(path, "rb") as f:
                 out[path] = f.read()
         return out
+
+
+class RunningSite(Running):
+    """A folder of tests/data/doctor/sites/ in operation."""
+
+    def __init__(self, name, version):
+        super().__init__(version)
+        self.site, self.pools = name, SITES[name][1]
+
+    def start_haproxy(self):
+        def edit(text):
+            """Ports after a variable, too."""
+            return re.sub(r"(HOST\}?\"?):800(\d)", lambda m: "%s:%d" % (
+                m[1], self.engines["s" + m[2]]), self.put_servers(text))
+        self.place = os.path.join(self.folder, "site")
+        os.mkdir(self.place)
+        copy_site(self.site, self.place, {
+            "@SOCKET@": self.stats_path, "@PORT@": str(self.port),
+            "@SYSLOG@": str(self.syslog.getsockname()[1]),
+            **{w: str(self.ports.take()) for w in FIXED if w not in ("@PORT@", "@SYSLOG@")}}, edit)
+        self.cfg_path = self.place if self.site == "edge" else self.place + "/haproxy.cfg"
+        self.spawn("haproxy", [self.haproxy_bin, "-W", "-db", "-f", self.cfg_path])
+        self.wait_alive("haproxy", "HAProxy", lambda: os.path.exists(self.stats_path)
+                        and self.all_up())
+
+    def all_up(self):
+        return all(self.up_servers(p) >= n for p, n in self.pools.items())
+
+    def texts(self):
+        out = {}
+        for path in glob.glob(self.place + "/*"):
+            if os.path.isfile(path):
+                with open(path, "rb") as f:
+                    out[path] = f.read()
+        return out
+
+
+def run_site(name, version):
+    with RunningSite(name, version) as f:
+        before = f.texts()
+        f.ask("a prompt", "llama-8b")
+        f.patched("--write", *SITES[name][0])
+        with open(f.place + "/kvroute.spoe") as g:
+            text = patient(g.read())
+        with open(f.place + "/kvroute.spoe", "w") as g:
+            g.write(text)
+        last = max(p for p in f.texts() if p.endswith(".cfg"))
+        with open(last, "a") as g:
+            g.write("    timeout check 60s%s\n" % MARK)
+        f.reload()
+        wait_for("the check of the agent", 10, lambda: f.up_servers("spoe_agent") == 1)
+        wait_for("the checks of the engines", 10, f.all_up)
+        for model in ("llama-8b", "llama-405b"):
+            engines = set()
+            for _ in range(3):
+                engines.add(f.ask(model + " a prompt of several pages " * 300, model))
+                f.wait_ended()
+            cases.equal(len(engines), 1, "engines of one prompt")
+        assert f.total("kvroute_decisions_total", 'why="cached"') >= 4, f.metrics()
+        status, out, err = doctor("/", "-c", f.cfg_path, "-f", f.folder + "/kvroute.yaml", "--live",
+                                  f.stats_path, "--wait", "900")
+        cases.equal(re.findall("(?m)^(ok|lost|note)  ", out), ["ok"] * 7, out + err)
+        f.patched("--remove")
+        cases.equal(f.texts(), before, "the files")
+        f.reload()
+        wait_for("the checks of the engines", 10, f.all_up)
+        f.ask("a prompt", "llama-8b")
+
+
+def case_sites_in_operation():
+    """Each on one version of HAProxy; case_sites() has them all."""
+    for i, name in enumerate(SITES if VERSIONS else ()):
+        run_site(name, VERSIONS[i % len(VERSIONS)])
 
 
 def case_running_directory_3_0():
