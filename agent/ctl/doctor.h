@@ -41,7 +41,8 @@ struct doctor_names {
 	char why[4096 + 256];
 };
 
-/* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in n->why. */
+/* Choose them; may replace a->paths by absolute ones. Returns 0, or -1 with a sentence in
+ * <n>->why. */
 int doctor_choose_names(struct doctor_args *a, struct doctor_names *n);
 
 /* Find two names of one file in a->paths. Returns 0, or -1 with a sentence that names both. */

@@ -305,8 +305,8 @@ static void judge_names(struct dr_plan *p)
 
 static void refuse_silent(struct dr_plan *p, const struct dr_line *l)
 {
-	dr_refuse(p, l, "the agent learns from the log how requests ended, and this rule silences it: give "
-	    "it a condition that no request of an API satisfies");
+	dr_refuse(p, l, "the agent learns from the log how requests ended, and this rule silences it: "
+	    "give it a condition that no request of an API satisfies");
 }
 
 static bool plain_name(const char *s)

@@ -94,8 +94,8 @@ static void find_pools(struct update *u, struct dr_plan *old)
 	} else if (d->o.open(d->o.arg, u->spoe, &u->spoe_text, &why) < 0) {
 		u->spoe_text = SPAN("");
 	} else if (!dr_wrote(u->spoe_text)) {
-		dr_refuse(old, NULL, "%s: this SPOE file does not begin as --write begins it, so --update leaves it "
-		    "alone: edit it by hand, or attach anew with --remove, --write and --spoe FILE", u->spoe);
+		dr_refuse(old, NULL, "%s: this SPOE file does not begin as --write begins it, so --update leaves "
+		    "it alone: edit it by hand, or attach anew with --remove, --write and --spoe FILE", u->spoe);
 	}
 }
 
