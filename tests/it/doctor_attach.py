@@ -291,7 +291,8 @@ def case_agent_addresses():
 
 REFUSED = {
     "several backends": (None, [], r"asks: two-pools.cfg:\d+: .* add: --pool code"),
-    "no such pool": (None, ["--pool", "other"], r"--pool other: no file of -c has this backend: correct"),
+    "no such pool": (None, ["--pool", "other"],
+                     r"--pool other: no file of -c has this backend: correct"),
     "no servers": (None, ["--pool", "figures"], r"figures: it has no server lines, so .*: name"),
     "no such frontend": (None, ["--pool", "chat", "--frontend", "other"],
                          r"--frontend other: no file of -c has this frontend: correct"),
@@ -422,8 +423,8 @@ def case_sent_variables():
         status, diff, err = s.diff("--write", "--pool", "chat")
         cases.equal((status, err.count("note: ")), (0, 2), err)
         for name in ("tenant", "model"):
-            assert re.search(r"note: two-pools.cfg:\d+: txn.%s is sent to the agent as the %s of" % (
-                name, name), err), err
+            assert re.search(r"note: two-pools.cfg:\d+: txn.%s is sent to the agent as the %s" %
+                             (name, name), err), err
 
 
 def case_frontend_named():
@@ -621,9 +622,11 @@ def case_update_asks():
         status, out, err = s.diff("--update", "--frontend", "public")
         cases.equal((status, err.count("\n")), (0, 1), err)
         with open(path, "w") as f:
-            f.write(edited(text, "    default_backend", "    log-format-sd 'x'\n    default_backend", 1))
+            f.write(edited(text, "    default_backend", "    log-format-sd 'x'\n"
+                           "    default_backend", 1))
         status, out, err = s.diff("--update")
-        assert status == 1 and "two-pools.cfg:%d: kvroute needs log-format-sd" % (no + 1) in err, err
+        cases.equal(status, 1, err)
+        assert "two-pools.cfg:%d: kvroute needs log-format-sd" % (no + 1) in err, err
         says(err, "--update")
 
 
