@@ -452,8 +452,8 @@ def installed():
         mounts = "mount --bind %s/etc /etc && mount --bind %s %s && exec \"$@\"" % (
             TMP, root, path)
         got = subprocess.run(["unshare", "-rm", "sh", "-c", mounts, "sh", TOP + "/kvroutectl",
-                              "doctor", "-c", cfg, "--haproxy-version", "3.2"], capture_output=True, text=True,
-                             timeout=120)
+                              "doctor", "-c", cfg, "--haproxy-version", "3.2"],
+                             capture_output=True, text=True, timeout=120)
         if "unshare" in got.stderr or "mount" in got.stderr:
             print("skipped: folders of its own: " + got.stderr.strip().split("\n")[0])
         else:
@@ -478,8 +478,8 @@ def across_files():
                 to.write(part)
         status, out = doctor(TMP + "/parts")
         no = 1 if ends else 0
-        said = re.search(r"parts/20.cfg:1: \[unreadable unreadable\] .* a section ends with its file"
-                         r".*: move the line", out)
+        said = re.search(r"parts/20.cfg:1: \[unreadable unreadable\] .* a section ends with its "
+                         r"file.*: move the line", out)
         result((status, out.count(" unreadable]"), bool(said)) == (2 * no, no, ends),
                "two files, cut " + what, "%d\n%s" % (status, out))
         diff = doctor(TMP + "/parts", "3.2", "--write")[1]
