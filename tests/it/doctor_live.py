@@ -267,6 +267,10 @@ class TwoAgents(Fleet):
         self.wait_alive("agent2", "the second agent",
                         lambda: self.get("/ready", metrics)[0] == 200)
 
+    def stop(self, keep=False):
+        self.end("agent2")
+        super().stop(keep)
+
     def start_haproxy(self):
         self.agent_checked = False
         super().start_haproxy()
