@@ -444,7 +444,7 @@ sim: all
 # tests that take too long for make test
 test-long: all tools
 	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long older \
-		socket-asan package debian13 readme arm64 \
+		asan-long socket-asan package debian13 readme arm64 \
 		$(foreach v,3.0 3.2,promise-1-$(v) reload-$(v) feed-$(v))
 # checks that no verdict depends on the load of the machine: tests/busy.sh
 test-busy: all tools unit-programs

@@ -13,6 +13,7 @@
 #include "agent/base/rng.h"
 #include "agent/chat/chat.h"
 #include "agent/chat/ends.h"
+#include "tests/unit/rounds.h"
 
 #define TEMPLATES	"../shared/data/tokenizers/chat/templates"
 #define BODY		(1u << 16)
@@ -385,7 +386,7 @@ static void same_beginning(
 }
 
 static unsigned long conversations(const char *name, const struct chat *c, uint64_t seed,
-    unsigned rounds, unsigned long *tried)
+    unsigned bodies, unsigned long *tried)
 {
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
 	struct memory m = { .next = 0 };
@@ -396,7 +397,7 @@ static unsigned long conversations(const char *name, const struct chat *c, uint6
 	assert_non_null(s);
 	rng_init(&rng, seed);
 	put_message(&t, 0, &rng);
-	for (unsigned i = 0; i < rounds; i++) {
+	for (unsigned i = 0; i < bodies; i++) {
 		size_t n, whole;
 		bool cut;
 
@@ -626,7 +627,7 @@ static void made_templates(void **state)
 
 		assert_non_null(c);
 		looks_back = i == 0;
-		for (uint64_t seed = 0; seed < 6; seed++)
+		for (uint64_t seed = 0; seed < rounds(6, 2); seed++)
 			resumed += conversations(made[i].template, c, 100 * i + seed, ROUNDS, &tried);
 		if (getenv("VERBOSE") != NULL)
 			printf("%lu of %lu %s\n", resumed, tried, made[i].template);
@@ -665,7 +666,9 @@ static void real_templates(void **state)
 		fclose(f);
 		if (c == NULL)
 			continue;
-		went = conversations(e->d_name, c, n, 60, &of) + conversations(e->d_name, c, n + 1000, 60, &of);
+		went = 0;
+		for (unsigned k = 0; k < rounds(2, 1); k++)
+			went += conversations(e->d_name, c, n + 1000 * k, rounds(60, 40), &of);
 		if (getenv("VERBOSE") != NULL)
 			printf("%lu of %lu %s\n", went, of, e->d_name);
 		tried += of;
@@ -693,7 +696,7 @@ static void other_api(void **state, enum chat_api other)
 		unsigned long tried = 0, resumed = 0;
 
 		looks_back = i == 0;
-		for (uint64_t seed = 0; seed < 6; seed++)
+		for (uint64_t seed = 0; seed < rounds(6, 2); seed++)
 			resumed += conversations(made[i].template, c, 100 * i + seed, ROUNDS, &tried);
 		if (getenv("VERBOSE") != NULL)
 			printf("%lu of %lu %s\n", resumed, tried, made[i].template);

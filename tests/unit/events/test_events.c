@@ -9,6 +9,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/events/events_in.h"
+#include "tests/unit/rounds.h"
 
 static const uint64_t space[2] = { 1, 2 }, other_space[2] = { 2, 1 };
 static struct hash_key key;
@@ -613,12 +614,6 @@ static void two_handles_for_one_block(void **state)
 
 /* ---- bytes, and handles that were crafted ---- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BUDGETS	1u		/* it stores millions of blocks */
-#else
-#define BUDGETS	2u
-#endif
-
 /* Each server stores conversations of 64 blocks until the budget is full, then on and on. */
 static void bytes_per_record(void **state)
 {
@@ -633,11 +628,11 @@ static void bytes_per_record(void **state)
 	struct rng rng;
 	uint32_t i, b, more;
 
-	for (b = 0; b < BUDGETS; b++) {
+	for (b = 0; b < rounds(2, 1); b++) {
 		struct door d = open_door(budgets[b], 64, 512);
 
 		rng_init(&rng, b);
-		for (more = 0; more < 2000;) {
+		for (more = 0; more < rounds(2000, 500);) {
 			for (i = 0; i < 64; i++)
 				handles[i] = keys[i] = rng_next(&rng);
 			run.server = (server_id)rng_below(&rng, 16);

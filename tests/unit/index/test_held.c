@@ -11,6 +11,7 @@
 #include "agent/base/chain.h"
 #include "agent/index/held.h"
 #include "tests/lib/index/index_test.h"
+#include "tests/unit/rounds.h"
 
 #define SERVERS	5
 #define LONGEST	1500
@@ -425,7 +426,7 @@ static void converge(unsigned seed)
 	static page_key pages[LONGEST];
 	struct index *ix[MODELS];
 	struct rng rng;
-	unsigned did = 1, rounds = 0;
+	unsigned did = 1, exchanges = 0;
 	msec now = HOURS;
 	size_t held = 0;
 
@@ -440,7 +441,7 @@ static void converge(unsigned seed)
 				index_confirm(ix[m], index_commit(ix[m], &spaces[0], pages, n, NULL, 1,
 					now + rng_below(&rng, 50), 0), now + 50);
 	}
-	for (; did > 0 && rounds < EXCHANGES; rounds++, now += 100) {
+	for (; did > 0 && exchanges < EXCHANGES; exchanges++, now += 100) {
 		did = 0;
 		for (unsigned m = 0; m < MODELS * MODELS; m++)
 			if (m / MODELS != m % MODELS)
@@ -452,14 +453,15 @@ static void converge(unsigned seed)
 		held = index_server_room(ix[m], 1) / spaces[0].page_room;
 	}
 	if (did > 0 || held < 750)
-		fail_msg("seed %u: %u done in the last of %u exchanges, %zu pages held", seed, did, rounds, held);
+		fail_msg("seed %u: %u done in the last of %u exchanges, %zu pages held", seed, did,
+			 exchanges, held);
 	for (unsigned m = 0; m < MODELS; m++)
 		index_free(ix[m]);
 }
 
 static void agents_with_full_servers_converge(void **state)
 {
-	for (unsigned seed = 1; seed <= 40; seed++)
+	for (unsigned seed = 1; seed <= rounds(40, 8); seed++)
 		converge(seed);
 }
 

@@ -14,6 +14,7 @@
 #include "agent/index/held.h"
 #include "tests/unit/index/snapshots.h"
 #include "tests/lib/index/index_test.h"
+#include "tests/unit/rounds.h"
 
 #define SERVERS	12
 #define SPACES	3
@@ -351,7 +352,7 @@ static void random_trees_come_back(void **state)
 	struct rng rng;
 	unsigned i;
 
-	for (i = 0; i < 40; i++) {
+	for (i = 0; i < rounds(40, 12); i++) {
 		rng_init(&rng, i + 1);
 		a = new_index(i % 4 == 3 ? 1 << 18 : 4 << 20, (enum index_order)(i % 6));
 		random_steps(a, &rng, 200 + rng_below(&rng, 2000), i % 5 == 4 ? 1500 : 20);

@@ -12,6 +12,7 @@
 #include "agent/base/rng.h"
 #include "agent/request/conversation_in.h"
 #include "agent/request/request.h"
+#include "tests/unit/rounds.h"
 
 #define TOKENIZER	"tests/data/tok/llama.tokenizer.json"
 #define BODY		(1u << 16)
@@ -264,7 +265,7 @@ static struct counts conversations(
 	open_reader(&with, chat, turns, segments, page);
 	open_reader(&without, chat, 0, 1 << 22, page);
 	put_message(t, t->n++, &rng);
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < rounds(ROUNDS, ROUNDS / 4); i++) {
 		size_t n;
 
 		change(t, &rng);

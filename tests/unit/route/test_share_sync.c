@@ -4,6 +4,7 @@
  * SHARE_SEEDS=n in the environment: n random runs of each kind; default 3. */
 #include "agent/route/share_sync_in.h"
 #include "tests/unit/route/fleet.h"
+#include "tests/unit/rounds.h"
 
 static struct fleet_world f;
 #define A	(&f.a[0].w)
@@ -652,7 +653,7 @@ static unsigned seeds(void)
 {
 	const char *s = getenv("SHARE_SEEDS");
 
-	return s != NULL ? (unsigned)atoi(s) : 3;
+	return s != NULL ? (unsigned)atoi(s) : rounds(3, 1);
 }
 
 static void at_random(void **state)

@@ -12,6 +12,7 @@
 
 #include "agent/base/rng.h"
 #include "agent/sim/router.h"
+#include "tests/unit/rounds.h"
 
 #define ENGINES		2u
 #define BLOCKS		1000u	/* of the cache of one */
@@ -178,7 +179,7 @@ static const uint32_t sizes[] = { 16, 32, 64, 128 };
 
 static void every_setting(enum sim_text text, enum arrivals how, double least)
 {
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (unsigned i = 0; i < rounds(sizeof(sizes) / sizeof(sizes[0]), 2); i++) {
 		for (int facts = 0; facts < 2; facts++) {
 			struct setting s = { sizes[i], text, facts ? ROUTER_FIRST : ROUTER_END, how, 1 };
 			struct outcome out = tell(&s);

@@ -13,6 +13,7 @@
 #include "tests/unit/tok/data.h"
 #include "tests/unit/tok/small.h"
 #include "tests/unit/tok/whole.h"
+#include "tests/unit/rounds.h"
 
 #define MARK	"\xe2\x96\x81"
 
@@ -135,7 +136,7 @@ static void random_vocabularies_are_cut(void **state)
 	struct rng r;
 
 	rng_init(&r, 1);
-	for (unsigned round = 0; round < 400; round++) {
+	for (unsigned round = 0; round < rounds(400, 60); round++) {
 		struct borders *x;
 		struct bpe *b;
 		struct err e;
@@ -305,7 +306,7 @@ static size_t at_each_place(const struct tok *t, struct tok_scratch *c, struct s
 	return cuts;
 }
 
-static void as_the_whole(const struct tok *t, unsigned rounds, size_t most)
+static void as_the_whole(const struct tok *t, unsigned texts, size_t most)
 {
 	struct tok_scratch *c = tok_scratch_new();
 	struct ids want = { 0 }, got = { 0 };
@@ -315,7 +316,7 @@ static void as_the_whole(const struct tok *t, unsigned rounds, size_t most)
 
 	rng_init(&r, 4);
 	assert_true(tok_segments(t).places != 0);
-	for (unsigned round = 0; round < rounds; round++) {
+	for (unsigned round = 0; round < texts; round++) {
 		a.n = 0;
 		small_words(&a, &r, round % 6, 1 + rng_below(&r, (uint32_t)most));
 		want.n = got.n = 0;
@@ -327,7 +328,7 @@ static void as_the_whole(const struct tok *t, unsigned rounds, size_t most)
 		cuts += at_each_place(t, c, span_of(a.p, a.n), &want);
 		in_steps(t, span_of(a.p, a.n), &want);
 	}
-	assert_true(cuts > rounds);
+	assert_true(cuts > texts);
 	ids_free(&want);
 	ids_free(&got);
 	tok_scratch_free(c);
@@ -342,7 +343,7 @@ static void small_tokenizers(void **state)
 		struct tok *t = small_tok(kinds[i]);
 
 		assert_int_equal(tok_segments(t).begin_differs, kinds[i] == SMALL_SPM);
-		as_the_whole(t, 600, 400);
+		as_the_whole(t, rounds(600, 90), 400);
 		tok_unref(t);
 	}
 }
@@ -365,7 +366,7 @@ static void recorded_tokenizers(void **state)
 		if ((t = tok_load(&src, &e)) == NULL)
 			fail_msg("%s", e.text);
 		assert_int_equal(tok_segments(t).places & CHUNK_SPACE, CHUNK_SPACE);
-		as_the_whole(t, 60, 3000);
+		as_the_whole(t, rounds(60, 12), 3000);
 		tok_unref(t);
 		free((char *)src.file.p);
 	}
