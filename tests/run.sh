@@ -31,6 +31,8 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 declare -A suite=(
 	[unit]="$make --no-print-directory unit"
 	[asan]="$asan_make unit-programs $asan_build && $make --no-print-directory unit $asan_build"
+	[asan-long]="$asan_make unit-programs $asan_build &&
+		UNIT_ROUNDS=all UNIT_SECONDS=7200 $make --no-print-directory unit $asan_build"
 	[tsan]="$make --no-print-directory unit-threads $tsan_build"
 	[clang]="$make --no-print-directory -s build/clang/kvroute build/clang/kvroutectl compiles \
 		B=build/clang CC=clang CFLAGS=-O0 WERROR=-Werror &&
@@ -118,19 +120,21 @@ for v in 3.0 3.2; do
 	done
 done
 # Suites that need CPU time run next to suites that wait, at low priority, so that they hardly delay
-# them.
-costly="~unit,fuzz${SANITIZED:+,asan,tsan,clang,bare}"
-wait_1=stories,failures,restart,feed,threats,vtc,kvsub${SANITIZED:+,stories-asan}
-wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
-wait_3=socket,sessions,service,memory,models,scarce,work,ctl,events,spop-check,conf
-wait_4=truth,share,prefill,prefill-3.2
-wait_5=page,runtime,watch,attach,live,answers,fleet,topologies,compose
+# them. There are two lanes of them: each has parts that use one processor only. The lanes of suites
+# that wait take about the same time.
+costly="~unit${SANITIZED:+,asan}+~${SANITIZED:+tsan,clang,bare,}fuzz"
 files=man,install,kubernetes,stable,manual,monitoring,doctor,bench-files,tools,agents-plan
 files+=,ties,agents,agentic,prefill-sim
-order=(columns "$costly+$wait_1+$wait_2+$wait_3,$files+$wait_4+$wait_5")
+wait_1=stories,failures,restart,feed,threats,vtc,kvsub${SANITIZED:+,stories-asan}
+wait_2=stories-3.0,stories-3.2,reload,promise-1,problems,recipes,sandbox,polls,discovery,ranks,start
+wait_3=socket,sessions,service,memory,models,scarce,work,ctl,events,spop-check,conf,$files
+wait_4=share
+wait_5=compose
+wait_6=truth,page,runtime,watch,attach,live,answers,fleet,topologies,prefill,prefill-3.2
+order=(columns "$costly+$wait_1+$wait_2+$wait_3+$wait_4+$wait_5+$wait_6")
 check=("unit+columns,ctl,man,conf+vtc")
 sanitized=("asan,bare+tsan,clang,stories-asan")
-agent=("$wait_1+$wait_2+$wait_3+$wait_4+$wait_5")
+agent=("$wait_1+$wait_2+${wait_3%",$files"}+$wait_4+$wait_5+$wait_6")
 case ${1-} in
 '') ;;
 check) order=("${check[@]}") ;;
