@@ -141,8 +141,6 @@ static enum chat_result convert(struct rendering *r)
 	struct make k = { .mem = r->s->mem, .work = r->work };
 	bool harmony = r->c->format == CHAT_HARMONY;
 
-	if (r->b->api == CHAT_RESPONSES && harmony)
-		return chat_why(r, CHAT_UNKNOWN, "responses by harmony are not known");
 	if (!harmony && !is_none(get(r->body, "chat_template")))
 		return chat_why(r, CHAT_UNKNOWN, "it brings a template of its own");
 	if (r->b->api == CHAT_COMPLETIONS && is_list(get(r->body, "tools")) &&
@@ -151,7 +149,8 @@ static enum chat_result convert(struct rendering *r)
 	if (r->b->api == CHAT_MESSAGES)
 		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body, &r->map);
 	else if (r->b->api == CHAT_RESPONSES)
-		r->body = make_of_responses(&k, r->body, &r->map);
+		r->body = harmony ? make_of_items(&k, r->body) :
+				    make_of_responses(&k, r->body, &r->map);
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
 	r->made = get(r->body, "messages");

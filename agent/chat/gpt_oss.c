@@ -1,16 +1,7 @@
 /* gpt_oss.c - build harmony's conversation from the messages of a body, in the order of the rules
- * that gpt_oss.h lists, and render it. */
+ * that gpt_oss.h lists, and render it. gpt_oss_items.c does the same for items of responses. */
 #include "agent/chat/gpt_oss.h"
-#include "agent/chat/make_in.h"
-
-/* The conversation under construction, in memory of <make>. */
-struct making {
-	struct make make;
-	struct harmony_message *m;
-	size_t n, cap;
-	struct jval called;		/* a dict: id of each call that is read -> name of its function */
-	bool misses;			/* an answer is to none of them */
-};
+#include "agent/chat/gpt_oss_in.h"
 
 static void *take(struct making *k, size_t n)
 {
@@ -26,17 +17,17 @@ static struct span joined(struct making *k, const char *before, struct span s)
 
 /* ---- what a message says --------------------------------------------------------------------- */
 
-/* Reject parts of the responses API in place of "text", and values that are no part. */
+/* Reject values that are no part and, in place of "text", parts of the responses API. */
 static void check_part(struct making *k, struct jval part)
 {
 	struct span type = get_text(part, "type");
 
-	if (part.kind != JV_DICT || is_word(type, "input_text") || is_word(type, "output_text"))
+	if (part.kind != JV_DICT ||
+	    (!k->items && (is_word(type, "input_text") || is_word(type, "output_text"))))
 		make_fail(&k->make, MAKE_REFUSED);
 }
 
-/* Return the runs of a message's content: for a list, the text of each part, empty ones too. */
-static const struct span *runs_of(struct making *k, struct jval content, size_t *n)
+const struct span *making_runs(struct making *k, struct jval content, size_t *n)
 {
 	struct span *s = take(k, sizeof(*s) * (content.kind == JV_LIST && content.n > 0 ? content.n : 1));
 
@@ -54,8 +45,7 @@ static const struct span *runs_of(struct making *k, struct jval content, size_t 
 	return s;
 }
 
-/* Join all texts of <content>. Returns false if it has none. */
-static bool flat(struct making *k, struct jval content, struct span *out)
+bool making_flat(struct making *k, struct jval content, struct span *out)
 {
 	struct make_list l = { .n = 0 };
 
@@ -78,7 +68,7 @@ static bool flat(struct making *k, struct jval content, struct span *out)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static struct harmony_message *add(struct making *k, enum harmony_role role)
+struct harmony_message *making_add(struct making *k, enum harmony_role role)
 {
 	if (k->n == k->cap) {
 		size_t cap = k->cap > 0 ? 2 * k->cap : 32;
@@ -95,11 +85,11 @@ static struct harmony_message *add(struct making *k, enum harmony_role role)
 	return &k->m[k->n++];
 }
 
-static struct harmony_message *add_text(struct making *k, enum harmony_role role,
-		const char *channel, struct span text)
+struct harmony_message *making_add_text(
+    struct making *k, enum harmony_role role, const char *channel, struct span text)
 {
 	struct span *run = take(k, sizeof(*run));
-	struct harmony_message *m = run != NULL ? add(k, role) : NULL;
+	struct harmony_message *m = run != NULL ? making_add(k, role) : NULL;
 
 	if (m == NULL)
 		return NULL;
@@ -110,18 +100,23 @@ static struct harmony_message *add_text(struct making *k, enum harmony_role role
 	return m;
 }
 
-static void add_call(struct making *k, struct jval call)
+void making_add_call(struct making *k, struct span name, struct span arguments)
 {
-	struct jval function = get(call, "function");
-	struct harmony_message *m =
-	    add_text(k, HARMONY_ASSISTANT, "commentary", get_text(function, "arguments"));
+	struct harmony_message *m = making_add_text(k, HARMONY_ASSISTANT, "commentary", arguments);
 
-	if (!is_none(get(function, "arguments")) && !is_str(get(function, "arguments")))
-		make_fail(&k->make, MAKE_REFUSED);
 	if (m == NULL)
 		return;
-	m->recipient = joined(k, "functions.", get_text(function, "name"));
+	m->recipient = joined(k, "functions.", name);
 	m->content_type = SPAN("json");
+}
+
+static void add_call(struct making *k, struct jval call)
+{
+	struct jval function = get(call, "function"), arguments = get(function, "arguments");
+
+	if (!is_none(arguments) && !is_str(arguments))
+		make_fail(&k->make, MAKE_REFUSED);
+	making_add_call(k, get_text(function, "name"), get_text(function, "arguments"));
 }
 
 static struct span reasoning_of(struct jval msg)
@@ -133,10 +128,10 @@ static void add_calls(struct making *k, struct jval msg, struct jval calls)
 {
 	struct span text;
 
-	if (flat(k, get(msg, "content"), &text) && text.n > 0)
-		add_text(k, HARMONY_ASSISTANT, "commentary", text);
+	if (making_flat(k, get(msg, "content"), &text) && text.n > 0)
+		making_add_text(k, HARMONY_ASSISTANT, "commentary", text);
 	if (reasoning_of(msg).n > 0)
-		add_text(k, HARMONY_ASSISTANT, "analysis", reasoning_of(msg));
+		making_add_text(k, HARMONY_ASSISTANT, "analysis", reasoning_of(msg));
 	for (uint32_t i = 0; i < calls.n; i++)
 		add_call(k, calls.v[i]);
 }
@@ -172,27 +167,33 @@ static struct span called(struct making *k, struct jval id)
 	return name != NULL && is_str(*name) ? jval_span(*name) : (struct span){ .n = 0 };
 }
 
-static void add_tool(struct making *k, struct jval msg)
+void making_add_answer(struct making *k, struct span name, struct span text)
 {
-	struct harmony_message *m;
-	struct span text;
+	struct harmony_message *m = making_add_text(k, HARMONY_TOOL, "commentary", text);
 
-	flat(k, get(msg, "content"), &text);
-	if ((m = add_text(k, HARMONY_TOOL, "commentary", text)) == NULL)
+	if (m == NULL)
 		return;
-	m->name = joined(k, "functions.", called(k, id_of(msg, "tool_call_id")));
+	m->name = joined(k, "functions.", name);
 	/* the library writes the recipient there; vLLM changes that for calls only */
 	m->channel = SPAN("commentary to=assistant");
+}
+
+static void add_tool(struct making *k, struct jval msg)
+{
+	struct span text;
+
+	making_flat(k, get(msg, "content"), &text);
+	making_add_answer(k, called(k, id_of(msg, "tool_call_id")), text);
 }
 
 static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 {
 	size_t n;
-	const struct span *runs = runs_of(k, get(msg, "content"), &n);
+	const struct span *runs = making_runs(k, get(msg, "content"), &n);
 	struct harmony_message *m;
 
 	if (runs == NULL || (role == HARMONY_ASSISTANT && (n == 0 || runs[0].n == 0)) ||
-	    (m = add(k, role)) == NULL)
+	    (m = making_add(k, role)) == NULL)
 		return;
 	m->text = runs;
 	m->n_text = n;
@@ -200,30 +201,33 @@ static void add_plain(struct making *k, struct jval msg, enum harmony_role role)
 		m->channel = SPAN("final");
 }
 
-/* Add a developer message if there are instructions or tools. The type of each tool must be
- * "function", because engines reject others. */
-static void add_developer(struct making *k, bool has_instructions, struct span instructions,
-		struct jval tools)
+/* The type of each tool must be "function", because engines reject others of chat completions, and
+ * write those of responses as their own servers of tools describe them. */
+static struct jval function_of(struct making *k, struct jval tool)
+{
+	if (!is_word(get_text(tool, "type"), "function"))
+		make_fail(&k->make, k->items && tool.kind == JV_DICT ? MAKE_UNKNOWN : MAKE_REFUSED);
+	return k->items ? tool : get(tool, "function");
+}
+
+void making_add_developer(
+    struct making *k, bool has_instructions, struct span instructions, struct jval tools)
 {
 	uint32_t n = is_list(tools) ? tools.n : 0;
 	struct harmony_developer *d = take(k, sizeof(*d));
 	struct jval *of = take(k, n * sizeof(*of));
-	struct harmony_message *m = d != NULL && of != NULL ? add(k, HARMONY_DEVELOPER) : NULL;
+	struct harmony_message *m = d != NULL && of != NULL ? making_add(k, HARMONY_DEVELOPER) : NULL;
 
 	if (m == NULL)
 		return;
-	for (uint32_t i = 0; i < n; i++) {
-		if (!is_word(get_text(tools.v[i], "type"), "function"))
-			make_fail(&k->make, MAKE_REFUSED);
-		of[i] = get(tools.v[i], "function");
-	}
+	for (uint32_t i = 0; i < n; i++)
+		of[i] = function_of(k, tools.v[i]);
 	*d = (struct harmony_developer){ .instructions = instructions,
 		.has_instructions = has_instructions, .tools = of, .n_tools = n };
 	m->developer = d;
 }
 
-/* Tell if a message is of role system or developer. */
-static bool instructs(struct jval msg)
+bool making_instructs(struct jval msg)
 {
 	return is_word(get_text(msg, "role"), "system") || is_word(get_text(msg, "role"), "developer");
 }
@@ -236,9 +240,9 @@ static void add_instructions(struct making *k, struct jval msg)
 	size_t n;
 
 	/* the engine builds them before it checks the role, so they must be valid */
-	runs_of(k, content, &n);
-	if (flat(k, content, &text))
-		add_developer(k, true, text, jval_none());
+	making_runs(k, content, &n);
+	if (making_flat(k, content, &text))
+		making_add_developer(k, true, text, jval_none());
 }
 
 static bool role_of(struct jval msg, enum harmony_role *role)
@@ -261,7 +265,7 @@ static void add_message(struct making *k, struct jval msg)
 	struct jval calls = get(msg, "tool_calls");
 	enum harmony_role role;
 
-	if (instructs(msg)) {
+	if (making_instructs(msg)) {
 		add_instructions(k, msg);
 		return;
 	}
@@ -278,7 +282,7 @@ static void add_message(struct making *k, struct jval msg)
 		return;
 	}
 	if (role == HARMONY_ASSISTANT && reasoning_of(msg).n > 0)
-		add_text(k, role, "analysis", reasoning_of(msg));
+		making_add_text(k, role, "analysis", reasoning_of(msg));
 	add_plain(k, msg, role);
 }
 
@@ -299,7 +303,7 @@ static enum harmony_effort effort_of(struct making *k, struct jval body)
 static void add_system(struct making *k, struct jval body, struct span date)
 {
 	struct harmony_system *s = take(k, sizeof(*s));
-	struct harmony_message *m = s != NULL ? add(k, HARMONY_SYSTEM) : NULL;
+	struct harmony_message *m = s != NULL ? making_add(k, HARMONY_SYSTEM) : NULL;
 
 	if (m == NULL)
 		return;
@@ -309,16 +313,22 @@ static void add_system(struct making *k, struct jval body, struct span date)
 	m->system = s;
 }
 
-/* Add the text of the first message and the tools. Returns the number of messages consumed. */
+/* Add the instructions, or else the text of the first message, and the tools. Returns the number of
+ * messages consumed. */
 static uint32_t add_preamble(struct making *k, struct jval body, struct jval messages)
 {
-	struct jval tools = get(body, "tools");
+	struct jval tools = get(body, "tools"), own = get(body, "instructions");
 	struct span text = { .n = 0 };
-	bool first = messages.n > 0 && instructs(messages.v[0]);
-	bool has = first && flat(k, get(messages.v[0], "content"), &text);
+	bool given = k->items && !is_none(own);
+	bool first = !given && messages.n > 0 && making_instructs(messages.v[0]);
+	bool has = first && making_flat(k, get(messages.v[0], "content"), &text);
 
+	if (given) {
+		has = is_str(own);
+		text = get_text(body, "instructions");
+	}
 	if (text.n > 0 || (is_list(tools) && tools.n > 0))
-		add_developer(k, has, text, tools);
+		making_add_developer(k, has, text, tools);
 	return first;
 }
 
@@ -358,11 +368,23 @@ static bool end_turn(struct making *k, struct gpt_oss_turn *t)
 	return true;
 }
 
+static enum harmony_result failed(enum make_state why)
+{
+	switch (why) {
+	case MAKE_NO_MEMORY:
+		return HARMONY_NO_MEMORY;
+	case MAKE_UNKNOWN:
+		return HARMONY_UNKNOWN;
+	default:
+		return HARMONY_REFUSED;
+	}
+}
+
 enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
     const struct gpt_oss_opts *o, harmony_put *put, void *arg)
 {
 	struct jval messages = get(body, "messages");
-	struct making k = { .make = { .mem = mem } };
+	struct making k = { .make = { .mem = mem }, .items = o->items };
 	struct harmony_opts how = { .completion = o->completion, .max_run = o->max_run };
 	uint32_t i, known;
 	size_t front;
@@ -373,13 +395,18 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
 		return HARMONY_MISSED;
 	known = o->turn != NULL ? o->turn->known : 0;
 	add_system(&k, body, o->date);
-	find_calls(&k, messages, known);
+	if (k.items)
+		k.called = make_dict(&k.make);
+	else
+		find_calls(&k, messages, known);
 	i = add_preamble(&k, body, messages);
 	front = k.n;
 	for (i = known > 0 ? known : i; i < messages.n && k.make.state == MAKE_GOOD; i++)
-		add_message(&k, messages.v[i]);
+		(k.items ? making_add_item : add_message)(&k, messages.v[i]);
+	if (k.items && k.misses && known == 0)
+		make_fail(&k.make, MAKE_REFUSED);
 	if (k.make.state != MAKE_GOOD)
-		return k.make.state == MAKE_NO_MEMORY ? HARMONY_NO_MEMORY : HARMONY_REFUSED;
+		return failed(k.make.state);
 	if (!end_turn(&k, o->turn))
 		return HARMONY_MISSED;
 	return o->turn != NULL ? gpt_oss_turn_write(o->turn, k.m, front, k.n, how, put, arg)

@@ -71,6 +71,7 @@ enum harmony_result {
 	HARMONY_DONE,
 	/* no rendering: a tool's answer without a name, or a schema nested beyond HARMONY_DEPTH */
 	HARMONY_REFUSED,
+	HARMONY_UNKNOWN,	/* engines differ in it (gpt_oss.h) */
 	HARMONY_NO_MEMORY,
 	HARMONY_ENDED,		/* <put> ended it */
 	HARMONY_LIMIT,		/* a run is longer than <max_run>: indents multiply a deep schema */

@@ -101,6 +101,8 @@ struct jval make_of_responses(struct make *k, struct jval body, struct make_map 
 /* Convert <items> alone. <before>: HAS_... of the message before them. */
 struct jval make_of_responses_list(
     struct make *k, struct jval items, unsigned before, struct make_map *map);
+/* Only name the members of <body> as gpt_oss.h does: its items are not converted. */
+struct jval make_of_items(struct make *k, struct jval body);
 /* Set the options in <out>, what is made of <body>, which depend on its last item, too. */
 void make_responses_options(struct make *k, struct jval out, struct jval body);
 unsigned make_has(struct jval message);		/* HAS_... of a message that was converted */

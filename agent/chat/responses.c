@@ -183,6 +183,14 @@ static void add_text(struct make *k, struct make_list *l, const char *role, stru
 	make_add(k, l, m);
 }
 
+/* Fail if only the engine has what comes before the input. */
+static void check_start(struct make *k, struct jval body)
+{
+	if (!is_none(get(body, "previous_response_id")) || !is_none(get(body, "conversation")) ||
+	    !is_none(get(body, "previous_input_messages")))
+		make_fail(k, MAKE_UNKNOWN);
+}
+
 static void add_items(struct make *k, struct items *b, struct jval list, struct make_map *map)
 {
 	*map = (struct make_map){ .after = make_take(k, list.n * sizeof(*map->after)) };
@@ -208,9 +216,7 @@ struct jval make_of_responses(struct make *k, struct jval body, struct make_map 
 	struct items b = { .calls_of = 0 };
 
 	*map = (struct make_map){ .n = 0 };
-	if (!is_none(get(body, "previous_response_id")) || !is_none(get(body, "conversation")) ||
-	    !is_none(get(body, "previous_input_messages")))
-		make_fail(k, MAKE_UNKNOWN);
+	check_start(k, body);
 	if (is_str(first) && first.n > 0)
 		add_text(k, &b.out, "system", first);
 	if (is_str(input))
@@ -222,5 +228,23 @@ struct jval make_of_responses(struct make *k, struct jval body, struct make_map 
 	make_put(k, out, "messages", make_list_value(&b.out));
 	put_tools(k, out, get(body, "tools"));
 	make_responses_options(k, out, body);
+	return out;
+}
+
+struct jval make_of_items(struct make *k, struct jval body)
+{
+	struct jval out = make_dict(k), input = get(body, "input"), tools = get(body, "tools");
+	struct make_list l = { .n = 0 };
+
+	check_start(k, body);
+	if (is_str(input))
+		add_text(k, &l, "user", input);
+	else if (!is_list(input))
+		make_fail(k, MAKE_REFUSED);
+	make_put(k, out, "messages", is_list(input) ? input : make_list_value(&l));
+	make_put(k, out, "instructions", get(body, "instructions"));
+	make_put(k, out, "reasoning_effort", get(get(body, "reasoning"), "effort"));
+	if (tools.kind != JV_MISSING)
+		make_put(k, out, "tools", tools);
 	return out;
 }

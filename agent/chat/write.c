@@ -111,6 +111,7 @@ static enum chat_result by_harmony(struct rendering *r)
 	static const enum chat_result of[] = {
 		[HARMONY_DONE] = CHAT_DONE,
 		[HARMONY_REFUSED] = CHAT_REFUSED,
+		[HARMONY_UNKNOWN] = CHAT_UNKNOWN,
 		[HARMONY_NO_MEMORY] = CHAT_NO_MEMORY,
 		[HARMONY_ENDED] = CHAT_NO_MEMORY,
 		[HARMONY_LIMIT] = CHAT_LIMIT,
@@ -119,7 +120,11 @@ static enum chat_result by_harmony(struct rendering *r)
 	char date[32];
 	struct make k = { .mem = r->s->mem, .work = r->work };
 	struct jval body = make_dict(&k);
-	struct gpt_oss_opts o = { .completion = r->completion, .max_run = r->into->max };
+	struct gpt_oss_opts o = {
+		.items = r->b->api == CHAT_RESPONSES,
+		.completion = r->completion,
+		.max_run = r->into->max,
+	};
 	struct gpt_oss_turn turn;
 	enum harmony_result result;
 
@@ -128,6 +133,7 @@ static enum chat_result by_harmony(struct rendering *r)
 	make_put(&k, body, "messages", r->messages);
 	make_put(&k, body, "tools", get(r->body, "tools"));
 	make_put(&k, body, "reasoning_effort", get(r->body, "reasoning_effort"));
+	make_put(&k, body, "instructions", get(r->body, "instructions"));
 	if (k.state != MAKE_GOOD)
 		return chat_of_make(r, &k);
 	r->s->runs.n = 0;
@@ -140,8 +146,8 @@ static enum chat_result by_harmony(struct rendering *r)
 		result = HARMONY_LIMIT;
 	if (result == HARMONY_LIMIT)	/* the text reached the work's limit */
 		work_spend(r->work, r->work->left);
-	/* the engine writes arguments that are no text itself */
-	if (result == HARMONY_REFUSED && r->b->api != CHAT_COMPLETIONS)
+	/* the engine writes arguments of messages that are no text itself */
+	if (result == HARMONY_UNKNOWN || (result == HARMONY_REFUSED && r->b->api == CHAT_MESSAGES))
 		return chat_why(r, CHAT_UNKNOWN, "there is something in it that is not text");
 	return result == HARMONY_DONE ? CHAT_DONE
 				      : chat_why(r, of[result],
