@@ -50,7 +50,7 @@ struct rendering {
 	struct jinja_resume *resume;	/* NULL: the text is not to go on later */
 	const char *known;	/* what an earlier body left of its messages; NULL: none (turn.c) */
 	struct jval *all;	/* the messages, with those that are not read */
-	struct make_map map;	/* of the messages that were read (not of chat completions) */
+	struct make_map map;	/* of the messages that were read, if they are converted */
 	struct jval body, messages, tools;
 	struct jval made;	/* messages that were read, as a body of chat completions has them */
 	bool completion;	/* the text ends with the start of an answer */
@@ -63,6 +63,14 @@ struct rendering {
 static inline const char *chat_list_name(const struct rendering *r)
 {
 	return r->b->api == CHAT_RESPONSES ? "input" : "messages";
+}
+
+/* Tell if the messages of the body are converted to others: one may become none or several. Harmony
+ * writes items of responses as they are. */
+static inline bool chat_converts(const struct rendering *r)
+{
+	return r->b->api == CHAT_MESSAGES ||
+	       (r->b->api == CHAT_RESPONSES && r->c->format != CHAT_HARMONY);
 }
 
 static inline const struct chat_traits *traits_of(const struct rendering *r)

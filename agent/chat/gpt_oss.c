@@ -400,6 +400,8 @@ enum harmony_result gpt_oss_render(struct jinja_mem *mem, struct jval body,
 	else
 		find_calls(&k, messages, known);
 	i = add_preamble(&k, body, messages);
+	if (o->turn != NULL)
+		o->turn->taken = i;
 	front = k.n;
 	for (i = known > 0 ? known : i; i < messages.n && k.make.state == MAKE_GOOD; i++)
 		(k.items ? making_add_item : add_message)(&k, messages.v[i]);

@@ -85,7 +85,9 @@ static int put_front(void *arg, enum harmony_piece what, struct span text)
 static enum harmony_result write_front(struct gpt_oss_turn *t, const struct harmony_message *m,
     size_t n, struct harmony_opts o, harmony_put *put, void *arg)
 {
-	struct front f = { .key = t->key, .put = t->known > 0 ? NULL : put, .arg = arg };
+	struct front f = {
+		.key = t->key, .hash = t->taken, .put = t->known > 0 ? NULL : put, .arg = arg
+	};
 	enum harmony_result r;
 
 	o.completion = false;

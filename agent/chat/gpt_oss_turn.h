@@ -22,6 +22,8 @@ struct gpt_oss_turn {
 	struct span from;	/* what an earlier body left; n == 0: nothing */
 	struct work_left *work;	/* charged for comparing ids, and for a front that is not written */
 	struct buf *left;	/* set to what this one leaves, unless it failed */
+	/* messages that are part of the front; "instructions" may have the same text */
+	uint32_t taken;
 	/* set by gpt_oss_turn_read() */
 	struct jval messages;
 	uint32_t known;		/* messages that are passed over; 0: none */

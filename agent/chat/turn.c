@@ -60,16 +60,15 @@ static bool may_go_on(const struct rendering *r)
 	bool moves = r->b->api == CHAT_MESSAGES && r->map.system && r->c->anthropic.merge;
 	bool harmony = r->c->format == CHAT_HARMONY;
 
-	return !moves && !(harmony && (r->b->cut || r->b->api == CHAT_RESPONSES)) &&
-	       r->out->keep == SIZE_MAX && (!r->developer || traits_of(r)->developer) &&
-	       !chat_goes_on(r);
+	return !moves && !(harmony && r->b->cut) && r->out->keep == SIZE_MAX &&
+	       (!r->developer || traits_of(r)->developer) && !chat_goes_on(r);
 }
 
 static uint64_t system_hash(const struct rendering *r, struct jval made, uint32_t front)
 {
 	uint64_t h = 0;
 
-	for (uint32_t i = 0; r->b->api != CHAT_COMPLETIONS && i < front; i++)
+	for (uint32_t i = 0; chat_converts(r) && i < front; i++)
 		h = hash_mix_span(r->b->turn->key, h, get_text(made.v[i], "content"));
 	return h;
 }
@@ -139,8 +138,10 @@ static bool make_list(struct rendering *r, const struct memo *m)
 	struct jval first = jval_list(list.v, 1), rest = jval_list(list.v + 2, list.n - 2);
 	struct make_how how = { .aliases = r->c->aliases, .responses = r->b->api == CHAT_RESPONSES };
 
-	if (r->b->api != CHAT_COMPLETIONS && !convert(r, &k, m, &first, &rest))
+	if (chat_converts(r) && !convert(r, &k, m, &first, &rest))
 		return false;
+	if (!chat_converts(r) && r->b->api == CHAT_RESPONSES)
+		r->body = make_of_items(&k, r->body);
 	r->made = rest;
 	if (r->c->format == CHAT_TEMPLATE) {
 		r->tools = make_tools(&k, get(r->body, "tools"));
@@ -334,7 +335,7 @@ static uint32_t raw_up_to(const struct rendering *r, uint32_t known, uint32_t n)
 {
 	uint32_t i = 0;
 
-	if (r->b->api == CHAT_COMPLETIONS)
+	if (!chat_converts(r))
 		return n - known;
 	while (i < r->map.n && known + r->map.after[i] < n)
 		i++;
@@ -349,9 +350,9 @@ static void add_words(struct rendering *r, uint32_t known, uint32_t messages, ui
 	for (uint32_t i = known; i < messages; i++) {
 		uint32_t w = jinja_role(get_text(r->messages.v[i], "role")) << ROLE_SHIFT;
 
-		while (r->b->api != CHAT_COMPLETIONS && known + r->map.after[raw] <= i)
+		while (chat_converts(r) && known + r->map.after[raw] <= i)
 			raw++;
-		if (r->b->api == CHAT_COMPLETIONS)
+		if (!chat_converts(r))
 			raw = i - known;
 		w |= word_at(r->s->ends.p, with_joined(r, raw)) + (uint32_t)shift;
 		buf_add(&r->s->left, &w, sizeof(w));
@@ -362,7 +363,7 @@ static void add_words(struct rendering *r, uint32_t known, uint32_t messages, ui
  * if a later item is part of them. */
 static bool note_front(const struct rendering *r, struct memo *m)
 {
-	m->front = r->b->api == CHAT_COMPLETIONS ? 1 : r->map.after[0];
+	m->front = chat_converts(r) ? r->map.after[0] : 1;
 	m->system = system_hash(r, r->made, m->front);
 	return with_joined(r, 0) == 0;
 }
@@ -372,7 +373,7 @@ void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
 	const struct jinja_resume *as = r->resume;
 	struct chat_turn *t = r->b->turn;
 	struct buf *left = &r->s->left;
-	uint32_t raw, all = r->b->api == CHAT_COMPLETIONS ? r->messages.n - known : r->map.n;
+	uint32_t raw, all = chat_converts(r) ? r->map.n : r->messages.n - known;
 	uint64_t shift;
 	struct memo m = { .raw = 0 };
 	struct ends e = { .n = 0 };
@@ -390,7 +391,7 @@ void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
 	t->left_at = word_at(r->s->ends.p, raw - 1) + shift;
 	m.first = (uint32_t)e.first;
 	m.messages = as->messages;
-	if (r->b->api == CHAT_RESPONSES)
+	if (r->b->api == CHAT_RESPONSES && chat_converts(r))
 		m.last = make_has(r->made.v[m.messages - known - 1]);
 	m.raw += raw;
 	m.tool_use = uses_tools(r);

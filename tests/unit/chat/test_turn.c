@@ -95,11 +95,53 @@ static void put_item_message(
 		snprintf(p, room,
 		    "{%s\"role\":\"%s\",\"content\":[{\"type\":\"%s\",\"text\":\"%s\"}]%s}", type, role, part,
 		    random_text(t, rng), end);
-	else if (answers && rng_below(rng, 12) == 0)
+	else if (answers && !harmony && rng_below(rng, 12) == 0)
 		snprintf(p, room, "{%s\"role\":\"assistant\",\"reasoning\":\"own\"%s}", type, end);
 	else
 		snprintf(p, room, "{%s\"content\":\"%s\",\"role\":\"%s\"%s}", type, random_text(t, rng), role,
 		    end);
+}
+
+/* Return the id of a call before item <at>: most often that of the last one; or of none. */
+static unsigned called_before(const struct talk *t, unsigned at, struct rng *rng)
+{
+	unsigned id;
+
+	while (at-- > 0) {
+		if (sscanf(t->message[at], "{\"type\":\"function_call\",\"call_id\":\"%u\"", &id) == 1 &&
+		    rng_below(rng, 6) > 0)
+			return id;
+	}
+	return 0;
+}
+
+/* An item as gpt-oss has them: a call, which may have an earlier id, an answer or reasoning. */
+static bool put_item_thought(struct talk *t, unsigned at, struct rng *rng)
+{
+	char *p = t->message[at];
+	size_t room = sizeof(t->message[at]);
+	unsigned id = called_before(t, at, rng);
+
+	switch (rng_below(rng, 8)) {
+	case 0: case 1: case 2:
+		if (id == 0 && rng_below(rng, 40) > 0)
+			return false;
+		snprintf(p, room, "{\"type\":\"function_call_output\",\"call_id\":\"%u\",\"output\":\"%s\"}",
+		    id, random_text(t, rng));
+		return true;
+	case 3: case 4:
+		id = id > 0 && rng_below(rng, 4) == 0 ? id : ++t->call;
+		snprintf(p, room, "{\"type\":\"function_call\",\"call_id\":\"%u\",\"name\":\"f%u\","
+		    "\"arguments\":\"{}\"}", id, (unsigned)rng_below(rng, 3));
+		return true;
+	case 5:
+		snprintf(p, room, "{\"summary\":[{\"text\":\"short\"}],\"type\":\"reasoning\",\"content\":"
+		    "[%s{\"type\":\"reasoning_text\",\"text\":\"why %u\"}]}",
+		    rng_below(rng, 2) == 0 ? "{\"text\":\"so\"}," : "", (unsigned)rng_below(rng, 3));
+		return true;
+	default:
+		return false;
+	}
 }
 
 static void put_item(struct talk *t, unsigned at, struct rng *rng)
@@ -107,7 +149,13 @@ static void put_item(struct talk *t, unsigned at, struct rng *rng)
 	char *p = t->message[at];
 	size_t room = sizeof(t->message[at]);
 
-	switch (at == 0 && rng_below(rng, 3) > 0 ? 7 : rng_below(rng, 10)) {
+	if (harmony && at > 0 && put_item_thought(t, at, rng))
+		return;
+	if (harmony && rng_below(rng, 2) == 0) {
+		put_item_message(t, p, room, at == 0 ? "developer" : "assistant", rng);
+		return;
+	}
+	switch (harmony || (at == 0 && rng_below(rng, 3) > 0) ? 7 : rng_below(rng, 10)) {
 	case 0: case 1:
 		snprintf(p, room, "{\"type\":\"function_call\",\"call_id\":\"call12345\",\"name\":\"f\","
 		    "\"arguments\":\"{\\\"x\\\":%u}\"}", (unsigned)rng_below(rng, 3));
@@ -241,7 +289,9 @@ static size_t write_body(const struct talk *t, char *p)
 	n = (size_t)sprintf(p, "{\"model\":\"m\",%s\"%s\":[", early, items ? "input" : "messages");
 	for (unsigned i = 0; i < t->n; i++)
 		n += (size_t)sprintf(p + n, "%s%s", i > 0 ? ", " : "", t->message[i]);
-	n += (size_t)sprintf(p + n, "]%s%s%s%s%s}", late, t->effort ? ",\"reasoning_effort\":\"low\"" : "",
+	n += (size_t)sprintf(p + n, "]%s%s%s%s%s}", late,
+	    !t->effort ? "" : items ? ",\"reasoning\":{\"effort\":\"low\"}" :
+		",\"reasoning_effort\":\"low\"",
 	    t->tools && messages ? ",\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]" :
 	    t->tools && items ?
 		",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]" :
@@ -731,17 +781,46 @@ static void by_harmony(void **state)
 
 	(void)state;
 	harmony = true;
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		unsigned long tried = 0, resumed = 0;
 
-		api = i == 0 ? CHAT_COMPLETIONS : CHAT_MESSAGES;
+		api = (enum chat_api)i;
 		for (uint64_t seed = 0; seed < 16; seed++)
 			resumed += conversations("harmony", c, 5000 + seed, ROUNDS, &tried);
 		printf("api %u: %lu of %lu turns by harmony went on\n", i, resumed, tried);
-		assert_true(resumed > 100 && (i > 0 || resumed * 12 > tried));
+		assert_true(resumed > 100 && (api == CHAT_MESSAGES || resumed * 12 > tried));
 	}
 	api = CHAT_COMPLETIONS;
 	harmony = false;
+	chat_unref(c);
+}
+
+/* A body that grew: the first one, what its messages and the rest of it got. */
+struct growth {
+	const char *old, *new, *rest;
+	bool on;
+};
+
+static void grown(const char *start, const struct growth *cases, size_t n)
+{
+	struct chat *c = load_harmony();
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	char body[2048];
+
+	for (size_t i = 0; i < n; i++) {
+		struct memory m = { .next = 0 };
+
+		one_body("old", c, s, &m,
+		    span_of(body, (size_t)sprintf(body, "%s%s]}", start, cases[i].old)), false);
+		assert_int_equal(m.next, 1);
+		one_body("new", c, s, &m, span_of(body, (size_t)sprintf(body, "%s%s%s]%s}", start,
+		    cases[i].old, cases[i].new, cases[i].rest)), false);
+		if (m.tried != 1 || m.resumed != cases[i].on)
+			fail_msg("case %zu: %lu of %lu went on", i, m.resumed, m.tried);
+		for (unsigned k = 0; k < KEPT; k++)
+			drop(&m.kept[k]);
+	}
+	chat_scratch_free(s);
 	chat_unref(c);
 }
 
@@ -757,10 +836,7 @@ static void far_in_harmony(void **state)
 			"\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]}"
 #define FINAL		",{\"role\":\"assistant\",\"content\":\"done\"}"
 #define USER		",{\"role\":\"user\",\"content\":\"b\"}"
-	static const struct {
-		const char *old, *new, *rest;
-		bool on;
-	} cases[] = {
+	static const struct growth cases[] = {
 		{ CALL("1", "f") ANSWER("1"), CALL("2", "f") ANSWER("2"), "", true },
 		{ CALL("1", "f") ANSWER("1"), CALL("1", "g"), "", false },
 		{ CALL("1", "f") ANSWER("1"), USER, "", true },
@@ -783,26 +859,51 @@ static void far_in_harmony(void **state)
 		{ FINAL, ",{\"role\":\"other\"}", "", false },
 		{ FINAL, "", "", true },
 	};
-	struct chat *c = load_harmony();
-	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
-	char body[2048];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct memory m = { .next = 0 };
+	grown(OLD, cases, sizeof(cases) / sizeof(cases[0]));
+}
 
-		one_body("old", c, s, &m,
-		    span_of(body, (size_t)sprintf(body, OLD "%s]}", cases[i].old)), false);
-		assert_int_equal(m.next, 1);
-		one_body("new", c, s, &m, span_of(body, (size_t)sprintf(body, OLD "%s%s]%s}", cases[i].old,
-		    cases[i].new, cases[i].rest)), false);
-		if (m.tried != 1 || m.resumed != cases[i].on)
-			fail_msg("case %zu: %lu of %lu went on", i, m.resumed, m.tried);
-		for (unsigned k = 0; k < KEPT; k++)
-			drop(&m.kept[k]);
-	}
-	chat_scratch_free(s);
-	chat_unref(c);
+/* The same for items of responses. */
+static void far_in_items(void **state)
+{
+#define ITEMS	"{\"input\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\"," \
+		"\"content\":\"a\"}"
+#define I_CALL(id, name)	",{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"" name \
+				"\",\"arguments\":\"{}\"}"
+#define I_ANSWER(id)	",{\"type\":\"function_call_output\",\"call_id\":\"" id "\",\"output\":\"r\"}"
+#define I_THINKS	",{\"type\":\"reasoning\",\"summary\":[],\"content\":[{\"type\":" \
+			"\"reasoning_text\",\"text\":\"hm\"}]}"
+#define I_SUMS_UP	",{\"type\":\"reasoning\",\"summary\":[{\"text\":\"hm\"}],\"content\":null}"
+#define I_TOOL		"{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}"
+	static const struct growth cases[] = {
+		{ I_CALL("1", "f") I_ANSWER("1"), I_CALL("2", "f") I_ANSWER("2"), "", true },
+		{ I_CALL("1", "f") I_ANSWER("1"), I_CALL("1", "g") I_ANSWER("1"), "", true },
+		{ I_CALL("1", "f"), I_CALL("1", "g") I_ANSWER("1"), "", true },
+		{ I_CALL("1", "f"), I_ANSWER("1"), "", false },
+		{ I_CALL("1", "f"), I_ANSWER("2"), "", false },
+		{ I_THINKS I_CALL("1", "f") I_ANSWER("1"), I_THINKS I_CALL("2", "f") I_ANSWER("2"), "", true },
+		{ I_THINKS I_CALL("1", "f") I_ANSWER("1"), USER, "", true },
+		{ I_THINKS I_CALL("1", "f") I_ANSWER("1"), FINAL, "", false },
+		{ I_THINKS I_CALL("1", "f") I_ANSWER("1") FINAL, USER I_THINKS, "", true },
+		{ I_SUMS_UP I_CALL("1", "f") I_ANSWER("1"), FINAL USER, "", true },
+		{ FINAL, USER, ",\"reasoning\":{\"effort\":\"medium\"}", true },
+		{ FINAL, USER, ",\"reasoning\":{\"effort\":\"high\"}", false },
+		{ FINAL, USER, ",\"tools\":[]", true },
+		{ FINAL, USER, ",\"tools\":[" I_TOOL "]", false },
+		{ FINAL, USER, ",\"instructions\":\"s\"", false },
+		{ FINAL, USER, ",\"instructions\":\"\"", false },
+		{ FINAL, USER, ",\"instructions\":null", true },
+		{ FINAL, USER, ",\"previous_response_id\":\"r\"", false },
+		{ FINAL, ",{\"role\":\"developer\",\"content\":\"d\"}", "", true },
+		{ FINAL, ",{\"type\":\"custom_tool_call\"}", "", false },
+		{ FINAL, "", "", true },
+	};
+
+	(void)state;
+	api = CHAT_RESPONSES;
+	grown(ITEMS, cases, sizeof(cases) / sizeof(cases[0]));
+	api = CHAT_COMPLETIONS;
 }
 
 /* Each turn goes on from what the one before left, which did so itself. */
@@ -841,6 +942,9 @@ static void each_turn(void **state)
 {
 	(void)state;
 	chain(NULL);
+	api = CHAT_RESPONSES;
+	chain(NULL);
+	api = CHAT_COMPLETIONS;
 	chain(EACH(SAYS));
 	chain("{% set ns = namespace(was='none') %}"
 	      EACH("{{ ns.was }}" SAYS "{% set ns.was = m.role %}"));
@@ -957,6 +1061,9 @@ static void sessions_of_agents(void **state)
 
 	(void)state;
 	assert_int_equal(agent_session(gpt_oss, &of), 39);
+	api = CHAT_RESPONSES;
+	assert_int_equal(agent_session(gpt_oss, &of), 39);
+	api = CHAT_COMPLETIONS;
 	chat_unref(gpt_oss);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		static char text[1 << 18];
@@ -1146,6 +1253,7 @@ int main(void)
 		cmocka_unit_test(api_of_responses),
 		cmocka_unit_test(by_harmony),
 		cmocka_unit_test(far_in_harmony),
+		cmocka_unit_test(far_in_items),
 		cmocka_unit_test(each_turn),
 		cmocka_unit_test(sessions_of_agents),
 		cmocka_unit_test(ends_of_messages),
