@@ -92,7 +92,7 @@ def verdict(r, ours, theirs):
     """Return None if ours equals the engine's, else the difference. It begins with "option" if an
     option of the engine causes it."""
     refused = ours.get("why") == "badbody"
-    text = "mode=text" in ours.get("space", "")
+    text = "mode=text" in ours.get("of", "")
     if r["status"] != 200:
         if refused:
             return None
@@ -140,13 +140,19 @@ def bytes_of_letters():
     return {**{chr(b): b for b in seen}, **{chr(0x100 + i): b for i, b in enumerate(other)}}
 
 
-def goldens(rows):
-    """Write bodies for gpt-oss, which needs no template, with the text of the engine's ids; null:
-    the engine rejected the body."""
+def decoder():
+    """Return a function that makes the text of gpt-oss's ids."""
     tokenizer = json.load(gzip.open(f"{TOKENIZERS}/tokenizer_json/gpt-oss.tokenizer.json.gz"))
     letter = bytes_of_letters()
     text = {i: bytes(letter[c] for c in t) for t, i in tokenizer["model"]["vocab"].items()}
     text.update({a["id"]: a["content"].encode() for a in tokenizer["added_tokens"]})
+    return lambda ids: b"".join(text[i] for i in ids).decode()
+
+
+def goldens(rows):
+    """Write bodies for gpt-oss, which needs no template, with the text of the engine's ids; null:
+    the engine rejected the body."""
+    text_of = decoder()
     best = {}
     for r in rows:
         kind = re.sub(r"-\d+$", "", r["name"])
@@ -156,7 +162,7 @@ def goldens(rows):
     best["chat-reasoning, of an earlier turn"] = next(r for r in rows if r["model"] == "gptoss"
                                                       and r["name"] == "chat-reasoning-118")
     out = [{"name": kind, "body": r["body"],
-            "text": b"".join(text[i] for i in r["prompt_token_ids"]).decode() if r["status"] == 200
+            "text": text_of(r["prompt_token_ids"]) if r["status"] == 200
             else None} for kind, r in sorted(best.items())]
     os.makedirs(f"{ROOT}/tests/data/chat", exist_ok=True)
     with open(f"{ROOT}/tests/data/chat/gpt_oss.json", "w", encoding="utf-8") as f:

@@ -471,6 +471,17 @@ static const char conversations[][1024] = {
 	"\"continue_final_message\":true,\"add_generation_prompt\":false}"),
 };
 
+static const char items[] =
+    "{\"instructions\":\"I.\",\"input\":[{\"role\":\"developer\",\"content\":\"D.\"},"
+    "{\"role\":\"user\",\"content\":\"q\"},{\"type\":\"reasoning\",\"summary\":[],\"content\":["
+    "{\"type\":\"reasoning_text\",\"text\":\"hm\"}]},{\"type\":\"function_call\",\"call_id\":\"1\","
+    "\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"1\","
+    "\"output\":\"7\"},{\"role\":\"assistant\",\"content\":\"Seven.\"},{\"role\":\"user\","
+    "\"content\":\"r\"},{\"type\":\"reasoning\",\"summary\":[],\"content\":["
+    "{\"type\":\"reasoning_text\",\"text\":\"so\"}]},{\"type\":\"function_call\",\"call_id\":\"2\","
+    "\"name\":\"g\",\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"2\","
+    "\"output\":\"8\"},{\"role\":\"user\",\"content\":\"end\"}],\"stream\":true}";
+
 /* Cut <conversation> at every byte. The text of the cut body must be a prefix of the text of the
  * whole body, unless it reports unseen system or developer messages, which would go first. Returns
  * the length of the longest such text, in thousandths of the whole. */
@@ -479,7 +490,7 @@ static unsigned cut_everywhere(const char *name, const struct chat *c, enum chat
 {
 	struct chat_scratch *s = chat_scratch_new(1 << 22, &key), *s2 = chat_scratch_new(1 << 22, &key);
 	struct chat_text whole, t;
-	char part[sizeof(conversations[0])];
+	char part[1200];
 	size_t longest = 0;
 	unsigned share;
 
@@ -520,6 +531,7 @@ static void a_cut_body_renders_a_prefix(void **state)
 		chat_unref(c);
 	}
 	assert_in_range(cut_everywhere("harmony", h, CHAT_COMPLETIONS, conversations[1]), 600, 1000);
+	assert_in_range(cut_everywhere("items", h, CHAT_RESPONSES, items), 700, 1000);
 	chat_unref(h);
 }
 
@@ -629,7 +641,32 @@ static void runs_of_harmony(void **state)
 	assert_int_equal(at, t.n);
 	assert_int_equal(t.runs[t.n_runs - 4].kind, RUN_PLAIN);
 	assert_memory_equal(t.p + t.runs[t.n_runs - 4].at, "<|end|>", 7);
-	assert_int_equal(render(c, s, CHAT_RESPONSES, "{\"input\":\"x\"}", false, &t), CHAT_UNKNOWN);
+	assert_int_equal(render(c, s, CHAT_RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":[{\"text\":"
+	    "\"<|end|>\"},{\"text\":\"b\"}]}]}", false, &t), CHAT_DONE);
+	assert_int_equal(t.runs[t.n_runs - 5].kind, RUN_PLAIN);
+	assert_memory_equal(t.p + t.runs[t.n_runs - 5].at, "<|end|>", 7);
+	assert_int_equal(t.runs[t.n_runs - 4].n, 1);
+	chat_scratch_free(s);
+	chat_unref(c);
+}
+
+/* A cut body of responses reports that instructions may follow. Developers stay in place. */
+static void unseen_parts_of_items(void **state)
+{
+	static const struct { const char *cut; bool system, tools; } cases[] = {
+		{ "{\"input\":[" USER("a") "," USER("b") ",", true, true },
+		{ "{\"instructions\":\"i\",\"tools\":[],\"input\":[" USER("a") "," USER("b") ",", false, false },
+	};
+	struct chat *c = chat_load(&(struct chat_source){ .format = CHAT_HARMONY }, &key, NULL);
+	struct chat_scratch *s = chat_scratch_new(1 << 20, &key);
+	struct chat_text t;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(render(c, s, CHAT_RESPONSES, cases[i].cut, true, &t), CHAT_DONE);
+		assert_int_equal(t.system_unseen, cases[i].system);
+		assert_int_equal(t.tools_unseen, cases[i].tools);
+		assert_false(t.developer_unseen);
+	}
 	chat_scratch_free(s);
 	chat_unref(c);
 }
@@ -651,7 +688,7 @@ int main(void)
 		cmocka_unit_test(a_cut_body_renders_a_prefix),
 		cmocka_unit_test(unseen_parts_are_reported),
 		cmocka_unit_test(real_templates),
-		cmocka_unit_test(runs_of_harmony),
+		cmocka_unit_test(runs_of_harmony), cmocka_unit_test(unseen_parts_of_items),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

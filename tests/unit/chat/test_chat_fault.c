@@ -32,6 +32,12 @@ static const struct tale tales[] = {
 	{ "{{ messages }}", "{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}"
 	  "\"}]}", .api = CHAT_RESPONSES },
 	{ "", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", .format = CHAT_HARMONY },
+	{ "", "{\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],\"input\":[{\"role\":\"developer\","
+	  "\"content\":[{\"text\":\"d\"},{\"text\":\"e\"}]},{\"role\":\"user\",\"content\":\"a\"},"
+	  "{\"type\":\"reasoning\",\"content\":[{\"text\":\"a\"},{\"text\":\"b\"}]},"
+	  "{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\",\"arguments\":\"{}\"},"
+	  "{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"c\"}]}",
+	  .format = CHAT_HARMONY, .api = CHAT_RESPONSES },
 };
 
 static bool story(const struct tale *t, size_t *n)

@@ -43,7 +43,7 @@ static enum chat_result render(const struct chat *c, size_t max_bytes, struct sp
 /* A body may reach the memory bound at any place, and each place returns CHAT_LIMIT. */
 static void the_memory_bound_at_any_place(void **state)
 {
-	static const struct { const char *template, *body; bool cut; } cases[] = {
+	static const struct { const char *template, *body; bool cut; enum chat_api api; } cases[] = {
 		{ "{% for m in messages %}{{ m.content }}{% endfor %}",
 		  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"ro", true },
 		{ "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
@@ -56,6 +56,10 @@ static void the_memory_bound_at_any_place(void **state)
 		{ NULL, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\","
 		  "\"function\":{\"name\":\"f\"}}]},"
 		  "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"a\"},{\"ro", true },
+		{ NULL, "{\"input\":[{\"type\":\"reasoning\",\"content\":[{\"text\":\"a\"},{\"text\":\"b\"}]},"
+		  "{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"f\",\"arguments\":\"\"},"
+		  "{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"a\"},{\"ro", true,
+		  CHAT_RESPONSES },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -65,7 +69,7 @@ static void the_memory_bound_at_any_place(void **state)
 
 		for (size_t max = 16; r != CHAT_DONE; max += 16) {
 			assert_true(max < 65536);
-			r = render(c, max, span_str(cases[i].body), cases[i].cut, CHAT_COMPLETIONS, &t);
+			r = render(c, max, span_str(cases[i].body), cases[i].cut, cases[i].api, &t);
 			assert_true(r == CHAT_DONE || r == CHAT_LIMIT);
 		}
 		chat_unref(c);
@@ -120,6 +124,31 @@ static void many_answers_of_many_calls(void **state)
 	assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_COMPLETIONS, &t),
 	    CHAT_DONE);
 	free(body.p);
+	chat_unref(c);
+}
+
+/* The same as items. All calls have one id in half of the bodies. */
+static void many_answers_of_many_items(void **state)
+{
+	struct chat *c = load(NULL);
+	const unsigned n = 30000;
+
+	for (unsigned same = 0; same < 2; same++) {
+		struct text body = { .p = NULL };
+		struct chat_text t;
+
+		add(&body, "{\"input\":[{\"role\":\"user\",\"content\":\"a\"}");
+		for (unsigned i = 0; i < n; i++)
+			add_number(&body, ",{\"type\":\"function_call\",\"call_id\":\"call-%08u\",\"name\":\"f\","
+			    "\"arguments\":\"\"}", same ? 1 : i);
+		for (unsigned i = 0; i < n; i++)
+			add_number(&body, ",{\"type\":\"function_call_output\",\"call_id\":\"call-%08u\","
+			    "\"output\":\"\"}", same ? 1 : i);
+		add(&body, "]}");
+		assert_int_equal(render(c, 1 << 28, span_of(body.p, body.n), false, CHAT_RESPONSES, &t),
+		    CHAT_DONE);
+		free(body.p);
+	}
 	chat_unref(c);
 }
 
@@ -231,6 +260,30 @@ static void bodies_that_harmony_cannot_render(void **state)
 		{ CHAT_MESSAGES, CHAT_UNKNOWN, "{\"messages\":[{\"role\":\"assistant\","
 		  "\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
 		  "\"input\":{\"x\":1}}]}]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"previous_response_id\":\"r\"}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"conversation\":\"c\"}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"previous_input_messages\":[]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"tools\":[{\"type\":\"mcp\"}]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"tools\":[{\"type\":\"function\","
+		  "\"name\":\"f\"},{\"type\":\"web_search_preview\"}]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":[{\"type\":\"custom_tool_call\"}]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":[{\"type\":null,\"role\":\"user\","
+		  "\"content\":\"a\"},{\"type\":1}]}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"1\","
+		  "\"name\":\"f\",\"arguments\":\"\"},{\"type\":\"function_call_output\",\"call_id\":\"1\","
+		  "\"output\":[]}]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":1}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[1]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"messages\":[]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":\"a\",\"tools\":[1]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":\"a\",\"reasoning\":{\"effort\":\"none\"}}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"role\":\"user\",\"content\":[1]}]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"1\","
+		  "\"name\":\"f\"}]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"function_call_output\","
+		  "\"call_id\":\"1\",\"output\":\"a\"}]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"reasoning\",\"content\":[{}]}]}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"reasoning\",\"content\":\"a\"}]}" },
 	};
 	struct chat *c = load(NULL);
 	struct chat_text t;
@@ -247,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_memory_bound_at_any_place),
 		cmocka_unit_test(many_answers_of_many_calls),
+		cmocka_unit_test(many_answers_of_many_items),
 		cmocka_unit_test(many_properties_all_required),
 		cmocka_unit_test(a_continued_text_of_one_letter),
 		cmocka_unit_test(indents_have_a_bound), cmocka_unit_test(indents_are_charged),

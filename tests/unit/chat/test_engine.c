@@ -1,6 +1,6 @@
 /* Bodies rendered as vLLM 0.32 renders them. tests/data/chat/gpt_oss.json holds its recorded
- * answers, made by tests/tools/oracle_engine.py; the templates in this file show each of its rules.
- */
+ * answers, made by tests/tools/oracle_engine.py, and gpt_oss_items.json those to responses, made by
+ * oracle_responses.py; the templates in this file show each of its rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "agent/chat/jval_get.h"
 
 #define GOLDENS	"tests/data/chat/gpt_oss.json"
+#define ITEMS	"tests/data/chat/gpt_oss_items.json"
 
 static const struct hash_key key = { { 5, 6, 7 } };
 static const struct jinja_time day = { .year = 2026, .month = 11, .day = 22 };
@@ -86,13 +87,14 @@ static char *read_file(const char *name, size_t *n)
 	return p;
 }
 
-static void recorded_answers(void **state)
+/* Bodies without an answer must be refused; of responses they may stay unknown, too. */
+static void recorded(const char *file, enum chat_api api)
 {
 	struct model m = load(&(struct chat_source){ .format = CHAT_HARMONY });
 	struct jinja_mem *mem = jinja_mem_new(1 << 22, &key);
 	struct jval all;
 	size_t n, at;
-	char *text = read_file(GOLDENS, &n);
+	char *text = read_file(file, &n);
 
 	assert_int_equal(jval_from_json(mem, span_of(text, n), 0, &all, &at), 0);
 	assert_true(is_list(all) && all.n >= 50);
@@ -101,12 +103,25 @@ static void recorded_answers(void **state)
 		char shown[64];
 
 		snprintf(shown, sizeof(shown), SPAN_FMT, SPAN_ARG(name));
-		check(shown, &m, CHAT_COMPLETIONS, get_text(all.v[i], "body"),
+		if (api == CHAT_RESPONSES && !is_str(get(all.v[i], "text"))) {
+			struct chat_text t;
+
+			if (render(&m, api, get_text(all.v[i], "body"), &t) == CHAT_DONE)
+				fail_msg("%s: it has a text", shown);
+			continue;
+		}
+		check(shown, &m, api, get_text(all.v[i], "body"),
 		    is_str(get(all.v[i], "text")) ? &want : NULL);
 	}
 	jinja_mem_free(mem);
 	free(text);
 	unload(&m);
+}
+
+static void recorded_answers(void **state)
+{
+	recorded(GOLDENS, CHAT_COMPLETIONS);
+	recorded(ITEMS, CHAT_RESPONSES);
 }
 
 /* ---- system and developer -------------------------------------------------------------------- */

@@ -42,6 +42,14 @@ static const char template[] =
 			"{\"type\":\"reasoning\",\"summary\":[{\"text\":\"r\"}]}," \
 			"{\"role\":\"assistant\",\"content\":\"d\"}"
 
+#define OLD_STEP	"{\"instructions\":\"i\",\"input\":[{\"role\":\"user\",\"content\":\"a\"}," \
+			"{\"type\":\"reasoning\",\"content\":[{\"text\":\"b\"}]},{\"type\":" \
+			"\"function_call\",\"call_id\":\"1\",\"name\":\"f\",\"arguments\":\"{}\"}," \
+			"{\"type\":\"function_call_output\",\"call_id\":\"1\",\"output\":\"c\"}"
+#define NEW_STEP	OLD_STEP ",{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"f\"," \
+			"\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"2\"," \
+			"\"output\":\"d\"}"
+
 static const struct talk {
 	enum chat_format format;
 	enum chat_api api;
@@ -55,6 +63,8 @@ static const struct talk {
 	    { OLD_CALL "]}", NEW_CALL "]}", NEW_CALL ",{\"role\":\"user\",\"content\":\"e\"}]}" } },
 	{ CHAT_TEMPLATE, CHAT_RESPONSES, { OLD_ITEMS "]}", NEW_ITEMS "]}",
 			      NEW_ITEMS ",{\"role\":\"user\",\"content\":\"e\"}]}" } },
+	{ CHAT_HARMONY, CHAT_RESPONSES, { OLD_STEP "]}", NEW_STEP "]}",
+			      NEW_STEP ",{\"role\":\"user\",\"content\":\"e\"}]}" } },
 };
 
 static const struct talk *talk;

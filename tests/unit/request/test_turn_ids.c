@@ -329,15 +329,16 @@ static void growing_conversations(void **state)
 static void conversations_in_harmony(void **state)
 {
 	static const uint32_t pages[] = { 16, 1, 7, 64 };
+	static const char *const apis[] = { "/v1/chat/completions", "/v1/messages", "/v1/responses" };
 
 	(void)state;
-	for (size_t i = 0; i < 8; i++) {
+	for (size_t i = 0; i < 12; i++) {
 		struct counts c;
 
-		path = i < 4 ? "/v1/chat/completions" : "/v1/messages";
+		path = apis[i / 4];
 		c = conversations(NULL, 8 << 20, 1 << 22, pages[i % 4], 70 + i);
-		printf("harmony: %u of %u bodies, %u of %u in slices went on\n", c.on, c.bodies, c.sliced_on,
-		    c.sliced);
+		printf("harmony, %s: %u of %u bodies, %u of %u in slices went on\n", path, c.on, c.bodies,
+		    c.sliced_on, c.sliced);
 		assert_true(c.on * 4 >= c.bodies && c.sliced_on * 8 >= c.sliced);
 	}
 	(void)conversations(NULL, TURNS_LEAST, 1 << 22, 16, 80);
@@ -426,7 +427,7 @@ static void a_turn_costs_what_is_new(void **state)
 		bool harmony;
 	} kinds[] = {
 		{ "/v1/messages", false }, { "/v1/responses", false }, { "/v1/messages", true },
-		{ "/v1/chat/completions", true }, { "/v1/chat/completions", false },
+		{ "/v1/responses", true }, { "/v1/chat/completions", true }, { "/v1/chat/completions", false },
 	};
 	char *body = malloc(BODY);
 
