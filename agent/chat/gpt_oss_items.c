@@ -1,6 +1,6 @@
-/* gpt_oss_items.c - items of the API of responses as messages of harmony, by the rules that gpt_oss.h
- * lists. An answer looks up its call in a dict, so many of both cost no more than their bytes. More
- * is taken than engines do (an absent "summary" or "text"), because later ones may. */
+/* gpt_oss_items.c - items of the API of responses as messages of harmony (gpt_oss.h: the rules). An
+ * answer looks up its call in a dict, so many of both cost no more than their bytes. Absent texts
+ * are taken, although vLLM 0.32 rejects them: later versions may not. */
 #include "agent/chat/gpt_oss_in.h"
 
 static void add_message(struct making *k, struct jval item)

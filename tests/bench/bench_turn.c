@@ -13,7 +13,8 @@
  * Llama 3's if it exists (../shared/data), otherwise the small one of the tests; likewise the
  * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. SLICE: bytes of a body
  * in a message, which then comes in slices. MODEL=first: bodies begin with the model, so that each
- * slice has its ids. PAUSE_US: the thread sleeps so long before each body, as one that waits for a
+ * slice has its ids. API=responses: bodies of that API. CHAT=harmony: gpt-oss, with its tokenizer
+ * if it exists. PAUSE_US: the thread sleeps so long before each body, as one that waits for a
  * socket; then neither code nor data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 #include "tests/lib/frames.h"
 
 #define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
+#define GPT_OSS	"../shared/data/tokenizers/tokenizer_json/gpt-oss.tokenizer.json.gz"
 #define SMALL	"tests/data/tok/llama.tokenizer.json"
 #define TEMPLATE	"../shared/data/tokenizers/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
 #define SMALL_TEMPLATE	"tests/data/tok/llama.chat_template.jinja"
@@ -86,6 +88,11 @@ static void load(const char *path)
 	free(text);
 }
 
+static void load_harmony(void)
+{
+	chat = must(chat_load(&(struct chat_source){ .format = CHAT_HARMONY }, &key, NULL));
+}
+
 static void load_template(const char *path)
 {
 	struct chat_source src = { .template_name = path,
@@ -120,7 +127,7 @@ static void read_lines(const char *path)
 		fclose(f);
 }
 
-static bool model_first;
+static bool model_first, items;
 
 /* A conversation that grows. */
 struct talk {
@@ -155,8 +162,10 @@ static void talk_start(struct talk *t, size_t n, uint64_t seed, const char *mode
 {
 	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE));
 	rng_init(&t->rng, seed);
-	t->n = model_first ? (size_t)sprintf(t->p, "{\"model\":\"%s\",\"messages\":[", model) :
-			     (size_t)sprintf(t->p, "{\"messages\":[");
+	t->n = (size_t)sprintf(t->p, "{");
+	if (model_first)
+		t->n += (size_t)sprintf(t->p + t->n, "\"model\":\"%s\",", model);
+	t->n += (size_t)sprintf(t->p + t->n, "\"%s\":[", items ? "input" : "messages");
 	talk_add(t, "system");
 	talk_add(t, "user");
 	while (t->n < n)
@@ -220,6 +229,7 @@ static void stop(struct bench *b)
 	free(b->out.p);
 }
 
+static const char *path = "/v1/chat/completions";
 static size_t slice;		/* bytes of a body in a message; 0: all */
 static useconds_t pause_us;
 
@@ -231,7 +241,7 @@ static double one_slice(
 	double t;
 
 	b->in.n = b->out.n = 0;
-	put_slice(&b->in, uid, "/v1/chat/completions", seq, p + at, n, all);
+	put_slice(&b->in, uid, path, seq, p + at, n, all);
 	t = now_us();
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 	mem_wipe(b->in.p, b->in.n);
@@ -255,7 +265,7 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 	for (size_t at = 0; slice > 0 && at < *n; at += slice)
 		t += one_slice(b, uid, (unsigned)(at / slice), talk->p, at, *n);
 	if (slice == 0) {
-		put_route(&b->in, uid, "/v1/chat/completions", talk->p, *n);
+		put_route(&b->in, uid, path, talk->p, *n);
 		t = now_us();
 		serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
 		mem_wipe(b->in.p, b->in.n);
@@ -376,12 +386,16 @@ int main(int argc, char **argv)
 	};
 	static const size_t sizes[] = { 64000, 600000 };
 	const char *only = "", *env = getenv("SLICE"), *where = getenv("MODEL");
-	const char *pause = getenv("PAUSE_US");
+	const char *pause = getenv("PAUSE_US"), *api = getenv("API"), *format = getenv("CHAT");
+	bool harmony = format != NULL && strcmp(format, "harmony") == 0;
+	const char *own = harmony ? GPT_OSS : LLAMA;
 	struct rng rng;
 
 	slice = env != NULL ? strtoul(env, NULL, 10) : 0;
 	pause_us = pause != NULL ? (useconds_t)strtoul(pause, NULL, 10) : 0;
 	model_first = where != NULL && strcmp(where, "first") == 0;
+	items = api != NULL && strcmp(api, "responses") == 0;
+	path = items ? "/v1/responses" : path;
 	rng_init(&rng, 1);
 	for (size_t i = 0; i < sizeof(key.secret); i++)
 		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
@@ -393,8 +407,11 @@ int main(int argc, char **argv)
 	if (argc > 1 && argv[1][0] == 't')
 		only = *++argv, argc--;
 	if (strcmp(only, "text") != 0) {
-		load(access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
-		load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+		load(access(own, R_OK) == 0 ? own : SMALL);
+		if (harmony)
+			load_harmony();
+		else
+			load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
 	}
 	for (size_t i = 0; i < (argc > 1 ? (size_t)argc - 1 : 2); i++) {
 		size_t n = argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i];

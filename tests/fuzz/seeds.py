@@ -4,6 +4,7 @@ configuration and a few lines below. `make fuzz-merge` puts them, minimised, int
 tests/fuzz/corpus/."""
 import glob
 import hashlib
+import json
 import os
 import random
 import re
@@ -736,7 +737,20 @@ def templates():
                 template.append(line)
 
 
+def chats():
+    """Bodies for gpt-oss: for harmony and a template, whole and cut."""
+    for api, name in ((0, "gpt_oss"), (2, "gpt_oss_items")):
+        for case in json.load(open(f"tests/data/chat/{name}.json", encoding="utf-8")):
+            raw = case["body"].encode()
+            if len(raw) > 1500:
+                continue
+            for template in (3, 0):
+                put("chat", bytes([8 * api + template, 0]) + raw)
+                put("chat", bytes([8 * api + template, 1]) + raw[:len(raw) * 2 // 3])
+
+
 bodies()
+chats()
 kv_events()
 engine_loads()
 templates()

@@ -168,9 +168,11 @@ KINDS = {
 
 # ---- random ones ----
 
-WORDS = ["the", "server", " route", "HAProxy", "\n", "\n\n", "  ", "caf\u00e9", "\u6f22\u5b57", "123456",
-         "<|end|>", "<|start|>assistant", "\t", "don't", "{\"a\": [1, 2]}", "\U0001f600", "e\u0301",
-         "\u00a0", "//", "\r\n", " ", "#", "x" * 40]
+WORDS = [
+    "the", "server", " route", "HAProxy", "\n", "\n\n", "  ", "caf\u00e9", "\u6f22\u5b57", "123456",
+    "<|end|>", "<|start|>assistant", "\t", "don't", "{\"a\": [1, 2]}", "\U0001f600", "e\u0301",
+    "\u00a0", "//", "\r\n", " ", "#", "x" * 40,
+]
 
 
 def text(rng, most=12):

@@ -641,8 +641,8 @@ static void runs_of_harmony(void **state)
 	assert_int_equal(at, t.n);
 	assert_int_equal(t.runs[t.n_runs - 4].kind, RUN_PLAIN);
 	assert_memory_equal(t.p + t.runs[t.n_runs - 4].at, "<|end|>", 7);
-	assert_int_equal(render(c, s, CHAT_RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":[{\"text\":"
-	    "\"<|end|>\"},{\"text\":\"b\"}]}]}", false, &t), CHAT_DONE);
+	assert_int_equal(render(c, s, CHAT_RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":["
+	    "{\"text\":\"<|end|>\"},{\"text\":\"b\"}]}]}", false, &t), CHAT_DONE);
 	assert_int_equal(t.runs[t.n_runs - 5].kind, RUN_PLAIN);
 	assert_memory_equal(t.p + t.runs[t.n_runs - 5].at, "<|end|>", 7);
 	assert_int_equal(t.runs[t.n_runs - 4].n, 1);
