@@ -11,7 +11,10 @@
 #define VALUES_MOST	((size_t)64 << 20)	/* bytes of values while a body is rendered */
 #define PORTION		((size_t)64 << 10)
 #define KEPT_MOST	((size_t)512 << 10)	/* bytes of a text whose ids may still change */
-#define TOKEN_STEPS	60u			/* cost of finding a token by name, in steps of base/work.h */
+/* cost of finding a token by name, and one that was found before, in steps of base/work.h */
+#define TOKEN_STEPS	60u
+#define TOKEN_AGAIN	3u
+#define TOKENS_KEPT	6u			/* harmony has no more in a conversation */
 
 struct conversation {
 	struct chat_scratch *chat;
@@ -130,11 +133,33 @@ static int encode_plain(struct conversation *t, const struct conversation_ask *a
 	return rc;
 }
 
-static int encode_token(struct conversation *t, const struct conversation_ask *a, struct span text)
-{
-	token_id id = tok_id(a->by.tok, text);
+/* Tokens that were found, by name. */
+struct tokens {
+	struct { struct span name; token_id id; } at[TOKENS_KEPT];
+	unsigned n;
+};
 
+static token_id find_token(struct tokens *of, const struct conversation_ask *a, struct span name)
+{
+	token_id id;
+
+	for (unsigned i = 0; i < of->n; i++) {
+		if (span_eq(of->at[i].name, name)) {
+			work_spend(a->by.work, TOKEN_AGAIN);
+			return of->at[i].id;
+		}
+	}
+	id = tok_id(a->by.tok, name);
 	work_spend(a->by.work, TOKEN_STEPS);
+	if (of->n < TOKENS_KEPT) {
+		of->at[of->n].name = name;
+		of->at[of->n++].id = id;
+	}
+	return id;
+}
+
+static int encode_token(struct conversation *t, token_id id)
+{
 	if (id == BPE_NO_ID || ids_reserve(&t->ids, 1) < 0)
 		return -1;
 	t->ids.p[t->ids.n++] = id;
@@ -145,6 +170,7 @@ static int encode_token(struct conversation *t, const struct conversation_ask *a
 static int encode_runs(struct conversation *t, const struct conversation_ask *a,
     const struct chat_text *text, struct cached_place *place, size_t *used)
 {
+	struct tokens tokens = { .n = 0 };
 	int rc;
 
 	for (size_t i = 0; i < text->n_runs; i++) {
@@ -153,7 +179,9 @@ static int encode_runs(struct conversation *t, const struct conversation_ask *a,
 
 		if (work_spent(a->by.work))
 			return TOK_SPENT;
-		if ((rc = run->kind == RUN_TOKEN ? encode_token(t, a, s) : encode_plain(t, a, s)) != 0)
+		rc = run->kind == RUN_TOKEN ? encode_token(t, find_token(&tokens, a, s))
+					    : encode_plain(t, a, s);
+		if (rc != 0)
 			return rc;
 		*used = run->at + run->n;
 		if (*used == place->at) {
