@@ -416,7 +416,8 @@ bench-socket: all tools
 bench-overload: all tools
 	@python3 tests/bench/overload.py
 # token ids and speed compared with tokenizers and tiktoken of PyPI, on ROUNDS generated texts for
-# each vocabulary; and chat templates compared with Debian's python3-jinja2
+# each vocabulary; chat templates compared with Debian's python3-jinja2; and, with a vLLM (make
+# engine, or VLLM=path), responses for gpt-oss
 CHAT_DATA ?= ../shared/data/tokenizers/chat/templates
 TEMPLATES ?= $(wildcard $(CHAT_DATA)/*.jinja) tests/data/tok/llama.chat_template.jinja
 oracle: all
@@ -424,6 +425,7 @@ oracle: all
 		nice python3 tests/tools/oracle_jinja.py -n $${CONVERSATIONS:-4} $(TEMPLATES); \
 	 else echo "skipped: chat templates: python3-jinja2 is not installed"; fi
 	@python3 tests/tools/oracle_engine.py
+	@python3 tests/tools/oracle_responses.py
 	@python3 tests/tools/oracle.py
 # tokenizers in the data of other PyPI packages (about 90 MB), each compared with its own library;
 # FILES="tokenizer.json ...": only these
