@@ -296,7 +296,7 @@ static enum harmony_effort effort_of(struct making *k, struct jval body)
 	if (is_none(effort) || is_word(s, "medium"))
 		return EFFORT_MEDIUM;
 	if (!is_word(s, "low") && !is_word(s, "high"))
-		make_fail(&k->make, MAKE_REFUSED);
+		make_fail(&k->make, k->items && is_str(effort) ? MAKE_UNKNOWN : MAKE_REFUSED);
 	return is_word(s, "low") ? EFFORT_LOW : EFFORT_HIGH;
 }
 

@@ -23,8 +23,9 @@
  *     Without content there is no message.
  *   - a call and its answer are as above. An answer is to the last call before it with its id; one
  *     to no call is refused.
- *   - a tool that is not a function, other items, and an answer of parts give HARMONY_UNKNOWN:
- *     vLLM 0.32 rejects most of them, and writes its own tools as its servers describe them */
+ *   - a tool that is not a function, other items, an answer of parts and another effort give
+ *     HARMONY_UNKNOWN: vLLM 0.32 rejects most of them, and writes its own tools as its servers
+ *     describe them; SGLang takes some of them */
 #ifndef KVROUTE_CHAT_GPT_OSS_H
 #define KVROUTE_CHAT_GPT_OSS_H
 

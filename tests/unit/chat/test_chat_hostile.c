@@ -276,7 +276,8 @@ static void bodies_that_harmony_cannot_render(void **state)
 		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[1]}" },
 		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"messages\":[]}" },
 		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":\"a\",\"tools\":[1]}" },
-		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":\"a\",\"reasoning\":{\"effort\":\"none\"}}" },
+		{ CHAT_RESPONSES, CHAT_UNKNOWN, "{\"input\":\"a\",\"reasoning\":{\"effort\":\"none\"}}" },
+		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":\"a\",\"reasoning\":{\"effort\":1}}" },
 		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"role\":\"user\",\"content\":[1]}]}" },
 		{ CHAT_RESPONSES, CHAT_REFUSED, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"1\","
 		  "\"name\":\"f\"}]}" },
