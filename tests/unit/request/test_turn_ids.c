@@ -705,6 +705,37 @@ static void others(void **state)
 	free(t);
 }
 
+/* Harmony's ids are those of its text, where no run of text ends beside another. */
+static void ids_of_harmony(void **state)
+{
+	static const char raw[] =
+	    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"route\"},"
+	    "{\"role\":\"assistant\",\"content\":\"HAProxy\"},{\"role\":\"user\",\"content\":\"and\"}]}";
+	struct chat_body b = {
+		.raw = span_str(raw), .now = { .year = 2026, .month = 11, .day = 18 }
+	};
+	struct chat *chat = load(NULL);
+	struct chat_scratch *s = chat_scratch_new(1 << 20, &key);
+	struct tok_scratch *c = tok_scratch_new();
+	struct ids ids = { .n = 0 };
+	struct chat_text text;
+	struct reader r;
+	struct request rq;
+
+	(void)state;
+	open_reader(&r, chat, 0, 1 << 22, 1);
+	assert_int_equal(read_body(&r, &rq, span_str(raw)), REQUEST_PROMPT);
+	assert_int_equal(chat_render(chat, s, &b, &text), CHAT_DONE);
+	assert_int_equal(tok_encode(tok, c, span_of(text.p, text.n), 0, &ids), 0);
+	assert_int_equal(rq.n_ids, ids.n);
+	assert_memory_equal(request_ids(&rq, 0, ids.n), ids.p, ids.n * sizeof(*ids.p));
+	ids_free(&ids);
+	tok_scratch_free(c);
+	chat_scratch_free(s);
+	close_reader(&r);
+	chat_unref(chat);
+}
+
 /* Put harmony's tokens after those of the file in <text>. */
 static size_t add_tokens(char *text, size_t n)
 {
@@ -767,7 +798,7 @@ int main(void)
 		cmocka_unit_test(states_far_back),
 		cmocka_unit_test(a_state_that_does_not_help_is_paid),
 		cmocka_unit_test(small_memories),
-		cmocka_unit_test(others),
+		cmocka_unit_test(others), cmocka_unit_test(ids_of_harmony),
 	};
 
 	return cmocka_run_group_tests(tests, start, end);
