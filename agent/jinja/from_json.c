@@ -75,8 +75,7 @@ static bool decode(struct reader *r, const char *from, struct jval *out)
 	if (quote == NULL)
 		return false;
 	room = (size_t)(quote - from) + JSON_COPY_ROOM;
-	for (q = r->p; q < quote && (uint8_t)*q < 0x80; q++)
-		;
+	q = r->p + utf8_ascii((const uint8_t *)r->p, (size_t)(quote - r->p));
 	if (q < quote)
 		room = (size_t)(q - from) + (size_t)(quote - q) * 3 + JSON_COPY_ROOM;
 	buf = jinja_mem_take(r->m, room);
