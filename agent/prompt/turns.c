@@ -248,6 +248,25 @@ bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
 	return turns_get_and_prefetch(t, key, NULL, out);
 }
 
+bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_first, void *last,
+    size_t n_last)
+{
+	struct turns_item *it;
+	bool found;
+
+	pthread_mutex_lock(&t->lock);
+	it = *item_at(t, key);
+	found = it != NULL && it->n >= n_first && it->n >= n_last;
+	if (found) {
+		it->used = true;
+		memcpy(first, it->data, n_first);
+		if (n_last > 0)
+			memcpy(last, it->data + (it->n - n_last), n_last);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
 static void put_locked(
     struct turns *t, struct turns_tenant *of, struct hash128 key, const void *data, size_t n)
 {

@@ -32,6 +32,11 @@ bool turns_get_and_prefetch(
     struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out);
 void turns_prefetch(const struct turns *t, struct hash128 key);
 
+/* Copy the first <n_first> bytes of the item of <key> to <first>, and its last <n_last> bytes to
+ * <last>. Returns false if there is none, or it has fewer bytes than one of these. */
+bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_first, void *last,
+    size_t n_last);
+
 /* Store a copy of <n> bytes, unless there is an item of <key>. */
 void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n);
 

@@ -75,12 +75,6 @@ uint64_t turns_state_border(const struct body *b)
 	return tr->marks.n > 0 ? tr->marks.p[tr->marks.n - 1].at : 0;
 }
 
-bool turns_state_get(struct turns *t, struct hash128 key, struct turns_state *out)
-{
-	out->key = key;
-	return turns_get(t, key, &out->copy);
-}
-
 /* Return the key of the chunk before byte <at>, which is known or follows those that are. */
 static struct hash128 chunk_key(
     const struct trail *tr, const struct turns *t, struct span raw, size_t chunk)

@@ -142,6 +142,7 @@ static struct turn_ids *find_turn(struct request *rq, const struct conversation_
 	if (rq->scanned)
 		turns_state_again(rq->body, rq->env->turns, rq->raw);
 	t->page = model_block_of(&rq->env->opts.prompt, rq->model_opts);
+	t->pages = &rq->scratch->pages;
 	find_kind(rq, t, rq->cut);
 	return t;
 }
@@ -214,8 +215,7 @@ void request_chat_leave(struct request *rq, const struct prompt_ids *ids)
 	p = place_of(rq);
 	if (rq->sliced != NULL)
 		rq->sliced->state_chunk = (size_t)t->at / turns_options(p.turns)->chunk_bytes;
-	turn_ids_put(t, &p, &rq->scratch->pages,
-	    ids->p + (t->n_ids / t->page * t->page - ids->before));
+	turn_ids_put(t, &p, ids->p + (t->n_ids / t->page * t->page - ids->before));
 }
 
 const token_id *request_ids(const struct request *rq, uint64_t from, uint64_t n)
@@ -253,8 +253,8 @@ bool request_chat_ids(struct request *rq, struct prompt_ids *out)
 		return false;
 	*out = ids.ids;
 	if (ids.resumed) {
-		out->known = &ask.turn->pages;
-		out->before = (uint64_t)ask.turn->pages.n * ask.turn->page;
+		out->known = ask.turn->n_pages;
+		out->before = (uint64_t)ask.turn->n_pages * ask.turn->page;
 	}
 	out->leaves = ask.turn != NULL && ask.turn->good;
 	rq->part = ids.part;

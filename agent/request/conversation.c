@@ -260,7 +260,7 @@ static void leave_turn(struct turn_ids *to, const struct chat_turn *turn,
 	to->at = turn->left_at;
 	to->left = turn->left;
 	to->left_special = special;
-	to->n_ids = (uint64_t)(to->found ? to->pages.n : 0) * to->page + place->n_ids;
+	to->n_ids = (uint64_t)(to->found ? to->n_pages : 0) * to->page + place->n_ids;
 }
 
 enum chat_result conversation_ids(

@@ -44,9 +44,8 @@ struct prompt_ids {
 	/* where each prompt ends in <p>; whole if no further id can follow */
 	const struct text_item *runs;
 	size_t n, n_runs;
-	/* ids before <p>, of which only the pages are known; a multiple of a page */
-	const struct page_vec *known;	/* NULL: none */
-	uint64_t before;
+	uint64_t before;		/* ids before <p>, of which only the pages are known */
+	uint32_t known;			/* these pages: the first of the scratch's */
 	bool leaves;			/* request_chat_leave() has something to store */
 	uint64_t bytes;			/* of text that these ids stand for */
 	uint64_t left;			/* of text without ids: what follows may change them, or too much text */

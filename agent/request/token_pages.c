@@ -129,9 +129,7 @@ static int page_ids(
 	const struct request_env *env = rq->env;
 	size_t from = 0;
 
-	out->n = 0;
-	if (ids->known != NULL && page_vec_append(out, ids->known->p, ids->known->n) < 0)
-		return -1;
+	out->n = ids->known;
 	for (size_t i = 0; i < ids->n_runs; i++) {
 		if (prompt_pages_of_ids(env->key, ids->p + from, ids->runs[i].end - from, page, from > 0,
 					env->opts.prompt.max_pages, out) < 0)

@@ -1,16 +1,25 @@
-/* turn_ids.c - write and read what a turn leaves. Each turn has only its own pages, so that a
- * conversation's memory grows with its length; after LINKS_MOST turns one has all of them. */
+/* turn_ids.c - write and read what a turn leaves.
+ *
+ *   turn   0    1    2    3    4    5  ...  8  ...  12 ... 16 ... 20
+ *   pages  all  |    |    |    1-4  |       5-8     9-12   1-16   17-20
+ *
+ * Turns are numbered. One has the pages of as many turns as the largest power of four that divides
+ * its number, so the pages of any of the first 256 are collected from at most 13, on average 7. If
+ * each had only its own, a turn of a long conversation would wait for dozens of items that are in
+ * no cache; if each had all, the memory would grow with the square of the length. The last number
+ * is followed by 0, which has all pages. */
 #include "agent/base/mem.h"
 #include "agent/request/turn_ids.h"
 
-#define LINKS_MOST	48u
+#define NUMBERS		256u
 #define WINDOW		((size_t)8 << 10)	/* last bytes of the body, which encrypt ids */
 
 struct ids_memo {
-	struct hash128 before;		/* key of the turn before; zeros: none */
+	struct hash128 before;		/* key of the turn with the pages before; zeros: none */
 	uint64_t n_ids;
-	uint32_t n_before, n_pages;	/* pages of the turns before; of this one */
-	uint32_t n_chat, links;
+	uint32_t n_before, n_pages;	/* pages up to that turn's end; after it, which this one has */
+	uint32_t n_last;		/* the last of <n_before>, which that turn has itself */
+	uint32_t n_chat, number;
 	uint16_t n_rest;
 	uint8_t n_shown, n_lead, special;
 };
@@ -18,8 +27,7 @@ struct ids_memo {
 void turn_ids_fini(struct turn_ids *t)
 {
 	vec_free(&t->state.copy.data);
-	vec_free(&t->link.copy.data);
-	vec_free(&t->pages);
+	vec_free(&t->item.data);
 	ids_free(&t->rest);
 }
 
@@ -56,32 +64,42 @@ static bool read_memo(const struct turns_state *s, struct ids_memo *m)
 	       sizeof(*m) + m->n_lead + m->n_chat + (size_t)m->n_pages * sizeof(page_key);
 }
 
-/* Copy the pages of a turn to their place. */
-static void place_pages(struct turn_ids *t, const struct turns_state *s, const struct ids_memo *m)
+/* Return the number of the turn that has the pages before those of turn <number>, if that is not 0.
+ */
+static uint32_t number_before(uint32_t number)
 {
-	if (m->n_pages > 0)
-		memcpy(t->pages.p + m->n_before, s->copy.data.p + sizeof(*m) + m->n_lead + m->n_chat,
-		    (size_t)m->n_pages * sizeof(page_key));
+	uint32_t low = number & -number;		/* a power of two */
+
+	return number - ((low & 0x55555555u) != 0 ? low : low / 2);
 }
 
-/* Collect the pages of this turn and of all before it. */
+/* Collect the pages of the turn that was found and of all before it, each directly in its place. */
 static bool collect(struct turn_ids *t, const struct turn_place *p, struct ids_memo m)
 {
 	size_t all = (size_t)m.n_before + m.n_pages;
+	struct hash128 key = t->state.key;
 
-	t->pages.n = 0;
-	if (all != m.n_ids / t->page || vec_reserve(&t->pages, (uint32_t)all) < 0)
+	t->pages->n = t->n_steps = 0;
+	if (all != m.n_ids / t->page || vec_reserve(t->pages, (uint32_t)all) < 0)
 		return false;
-	place_pages(t, &t->state, &m);
-	for (uint32_t i = 0; m.n_before > 0; i++) {
-		uint32_t before = m.n_before;
+	if (m.n_pages > 0)
+		memcpy(t->pages->p + m.n_before, t->state.copy.data.p + sizeof(m) + m.n_lead + m.n_chat,
+		    (size_t)m.n_pages * sizeof(page_key));
+	for (;;) {
+		uint32_t n = m.n_last, upto = m.n_before, number;
 
-		if (i == LINKS_MOST || !turns_state_get(p->turns, m.before, &t->link) ||
-		    !read_memo(&t->link, &m) || m.n_before + m.n_pages != before)
+		t->step[t->n_steps++] = (struct turn_step){ key, m.number, upto + m.n_pages, m.n_pages };
+		if (m.number == 0)
+			break;
+		number = number_before(m.number);
+		key = m.before;
+		if (t->n_steps == TURN_STEPS || n > upto ||
+		    !turns_get_ends(p->turns, key, &m, sizeof(m), t->pages->p + (upto - n),
+			n * sizeof(page_key)) ||
+		    m.number != number || m.n_pages != n || m.n_before != upto - n)
 			return false;
-		place_pages(t, &t->link, &m);
 	}
-	t->pages.n = (uint32_t)all;
+	t->n_pages = (uint32_t)all;
 	return true;
 }
 
@@ -101,7 +119,6 @@ void turn_ids_find(struct turn_ids *t, const struct turn_place *p)
 	t->n_lead = m.n_lead;
 	t->n_shown = m.n_shown;
 	t->memo = span_of((const char *)data + m.n_lead, m.n_chat);
-	t->links = m.links;
 	t->special = m.special != 0;
 	t->found = true;
 }
@@ -150,23 +167,37 @@ static void put_rest(struct turn_ids *t, const struct turn_place *p, struct hash
 	segcache_put(p->cache, &k, rest, n);
 }
 
-void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const struct page_vec *pages,
-    const token_id *rest)
+/* Return the turn that has the pages before those of the next turn, or NULL if that is to have all.
+ */
+static const struct turn_step *step_before(const struct turn_ids *t)
 {
-	bool on = t->found && !t->apart && t->links + 1 < LINKS_MOST;
-	struct turns_copy *c = &t->link.copy;
+	uint32_t next = t->n_steps > 0 ? t->step[0].number + 1 : NUMBERS;
+
+	if (!t->found || t->apart || next >= NUMBERS)
+		return NULL;
+	for (uint32_t i = 0; i < t->n_steps; i++)
+		if (t->step[i].number == number_before(next))
+			return &t->step[i];
+	return NULL;
+}
+
+void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const token_id *rest)
+{
+	const struct turn_step *before = step_before(t);
+	struct turns_copy *c = &t->item;
 	struct hash128 key;
 	struct ids_memo m;
 
 	memset(&m, 0, sizeof(m));		/* padding, too */
 	m.n_ids = t->n_ids;
-	m.n_before = on ? t->pages.n : 0;
-	if (t->n_ids / t->page > pages->n || t->n_ids / t->page < m.n_before)
-		return;
-	if (on) {
-		m.before = t->state.key;
-		m.links = t->links + 1;
+	if (before != NULL) {
+		m.before = before->key;
+		m.n_before = before->n_pages;
+		m.n_last = before->n_own;
+		m.number = t->step[0].number + 1;
 	}
+	if (t->n_ids / t->page > t->pages->n || t->n_ids / t->page < m.n_before)
+		return;
 	m.n_pages = (uint32_t)(t->n_ids / t->page) - m.n_before;
 	m.n_rest = (uint16_t)(t->n_ids % t->page);
 	m.n_chat = (uint32_t)t->left.n;
@@ -179,7 +210,7 @@ void turn_ids_put(struct turn_ids *t, const struct turn_place *p, const struct p
 	turns_copy_put(c, &m, sizeof(m));
 	turns_copy_put(c, t->left_lead, m.n_lead);
 	turns_copy_put(c, t->left.p, m.n_chat);
-	turns_copy_put(c, pages->p + m.n_before, m.n_pages * sizeof(page_key));
+	turns_copy_put(c, t->pages->p + m.n_before, m.n_pages * sizeof(page_key));
 	if (turns_state_put(
 		p->body, p->turns, t->what, p->raw, (size_t)t->at, c->data.p, c->data.n, &key))
 		put_rest(t, p, key, rest, m.n_rest);

@@ -494,6 +494,49 @@ static uint64_t first_look(struct chat *chat, struct span head, struct span body
 
 /* Steps count what is read, rendered and encoded. Each look reads and renders the message again
  * that was the last one before. */
+/* The pages of a turn are collected from few earlier ones, however many there were; also after an
+ * answer was generated again. */
+static void pages_come_from_few_turns(void **state)
+{
+	struct reader with, without;
+	struct chat *chat = load(templates[0]);
+	char *body = malloc(BODY);
+	struct counts c = { 0 };
+	unsigned most = 0, all = 0, again = 0;
+	size_t at[600], n;
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 5);
+	open_reader(&with, chat, 8 << 20, 1 << 22, 4);
+	open_reader(&without, chat, 0, 1 << 22, 4);
+	at[0] = (size_t)sprintf(body, "{\"messages\":[{\"role\":\"user\",\"content\":\"0\"}");
+	for (unsigned i = 1; i < 600; i++) {
+		const struct turn_ids *t;
+
+		at[i] = at[i - 1] + (size_t)sprintf(body + at[i - 1],
+		    ",{\"role\":\"assistant\",\"content\":\"%u %u\"},"
+		    "{\"role\":\"user\",\"content\":\"%u\"}", i, again, i);
+		n = at[i] + (size_t)sprintf(body + at[i], "],\"model\":\"m\"}");
+		same(&with, &without, span_of(body, n), &rng, &c);
+		t = conversation_turn(with.scratch.conversation);
+		assert_true(t->found || i < 6);		/* short bodies are not remembered */
+		most = t->found && t->n_steps > most ? t->n_steps : most;
+		all += t->found ? t->n_steps : 0;
+		if (i % 50 == 49 && again == i / 50) {
+			again++;
+			i -= 1 + (unsigned)rng_below(&rng, 6);
+		}
+	}
+	printf("%u bodies, %u went on from %u turns, at most %u\n", c.bodies, c.on, all, most);
+	assert_int_equal(most, 13);
+	assert_true(all < 8 * c.on && c.on + 10 > c.bodies);
+	close_reader(&with);
+	close_reader(&without);
+	chat_unref(chat);
+	free(body);
+}
+
 static void a_first_look_in_slices_costs_one_look(void **state)
 {
 	struct talk *t = calloc(1, sizeof(*t));
@@ -794,6 +837,7 @@ int main(void)
 		cmocka_unit_test(conversations_of_responses),
 		cmocka_unit_test(looks_at_slices_cost_what_is_new),
 		cmocka_unit_test(a_turn_costs_what_is_new),
+		cmocka_unit_test(pages_come_from_few_turns),
 		cmocka_unit_test(a_first_look_in_slices_costs_one_look),
 		cmocka_unit_test(states_far_back),
 		cmocka_unit_test(a_state_that_does_not_help_is_paid),
