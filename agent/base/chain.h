@@ -49,6 +49,7 @@ static inline uint64_t chain_group(uint64_t base, const page_key *pages)
 {
 	uint64_t sum = 0;
 
+#pragma GCC unroll 16
 	for (uint32_t i = 0; i < CHAIN_GROUP; i++)
 		sum += chain_term(i, pages[i]);
 	return chain_end(base, sum);
