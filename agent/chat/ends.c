@@ -1,5 +1,6 @@
 /* ends.c - one walk over the bytes that knows strings and brackets. The body was read as values
- * before, so it is valid; only names at the top level are looked at. */
+ * before, so it is valid; only names at the top level are looked at. A walk that goes on ends with
+ * the list, because its caller has found the list by its place. */
 #include "agent/chat/close_body.h"
 #include "agent/chat/ends.h"
 
@@ -11,6 +12,7 @@ struct walk {
 	bool named;		/* the last name was that of the list */
 	bool seen;		/* and there was one before */
 	bool in_list;
+	bool whole;		/* what follows the list is looked at, too */
 	struct ends *e;
 };
 
@@ -66,7 +68,7 @@ static void close_bracket(struct walk *w)
 
 static bool walk(struct walk *w)
 {
-	while (w->at < w->raw.n) {
+	while (w->at < w->raw.n && (w->whole || w->in_list)) {
 		char c = w->raw.p[w->at];
 
 		if (c == '"') {
@@ -91,7 +93,7 @@ static bool walk(struct walk *w)
 
 bool ends_find(struct span raw, struct ends *e)
 {
-	struct walk w = { .raw = raw, .e = e };
+	struct walk w = { .raw = raw, .whole = true, .e = e };
 
 	e->n = 0;
 	return walk(&w);

@@ -1,32 +1,62 @@
 /* start_hash.c - hash what a loop over messages starts with (resume.h): the text so far and all
  * that variables lead to. Namespaces are noted as they are, and numbers in them are tracked. */
+#include "agent/base/mem.h"
 #include "agent/jinja/run_in.h"
 
 #define HASHED_BYTES	(1u << 20)	/* of texts among the variables, and their number */
 #define HASHED_VALUES	(1u << 16)
 #define HASHED_DEPTH	64u
+#define BLOCK	1024u		/* words and short texts are hashed by so many bytes */
+#define SHORT	256u
 
 struct state_hash {
 	struct run *r;
 	uint64_t h;
+	size_t fill;			/* of <block>: what is not in <h> yet */
 	size_t bytes, values;		/* left */
 	unsigned depth, inside;		/* values around this one; lists and dicts of these */
 	bool failed;
+	char block[BLOCK];
 };
+
+static void hash_block(struct state_hash *s)
+{
+	s->h = hash_mix_span(s->r->track.as->key, s->h, span_of(s->block, s->fill));
+	s->fill = 0;
+}
+
+static inline void add_bytes(struct state_hash *s, const void *p, size_t n)
+{
+	if (n > BLOCK - s->fill)
+		hash_block(s);
+	if (n > 0)
+		memcpy(s->block + s->fill, p, n);
+	s->fill += n;
+}
 
 static void add_word(struct state_hash *s, uint64_t w)
 {
-	s->h = hash_mix(s->r->track.as->key, s->h, w);
+	add_bytes(s, &w, sizeof(w));
 }
 
-static void add_text(struct state_hash *s, struct span t)
+/* Add a text whose length is added already. */
+static void add_chars(struct state_hash *s, struct span t)
 {
 	if (t.n > s->bytes) {
 		s->failed = true;
 		return;
 	}
 	s->bytes -= t.n;
-	s->h = hash_mix_span(s->r->track.as->key, s->h, t);
+	if (t.n <= SHORT)
+		add_bytes(s, t.p, t.n);
+	else
+		add_word(s, hash64(s->r->track.as->key, t.p, t.n));
+}
+
+static void add_text(struct state_hash *s, struct span t)
+{
+	add_word(s, t.n);
+	add_chars(s, t);
 }
 
 static void add_value(struct state_hash *s, struct jval v);
@@ -142,8 +172,7 @@ static void add_value_of_kind(struct state_hash *s, struct jval v)
 		add_word(s, (uint64_t)v.i);
 		return;
 	case JV_STR: case JV_BIG:
-		add_word(s, v.kind == JV_STR ? v.flags & JV_MARKUP : 0);
-		add_text(s, jval_span(v));
+		add_chars(s, jval_span(v));
 		return;
 	case JV_LIST: case JV_TUPLE:
 		add_items(s, v);
@@ -169,6 +198,14 @@ static void add_value_of_kind(struct state_hash *s, struct jval v)
 	s->failed = true;	/* a generator changes when it is used; an unread item is unknown */
 }
 
+/* Return what tells <v> from values of other kinds; of a text, also its length. */
+static uint64_t kind_word(struct jval v)
+{
+	if (v.kind == JV_STR)
+		return v.kind | (v.flags & JV_MARKUP) << 8 | (uint64_t)v.n << 32;
+	return v.kind == JV_BIG ? v.kind | (uint64_t)v.n << 32 : v.kind;
+}
+
 static void add_value(struct state_hash *s, struct jval v)
 {
 	if (s->values == 0 || s->depth == HASHED_DEPTH)
@@ -177,7 +214,7 @@ static void add_value(struct state_hash *s, struct jval v)
 		return;
 	s->values--;
 	s->depth++;
-	add_word(s, v.kind);
+	add_word(s, kind_word(v));
 	if (!add_messages(s, v))
 		add_value_of_kind(s, v);
 	s->depth--;
@@ -196,8 +233,13 @@ static uint32_t variable_of(const struct jdict *vars, struct jval v)
 bool jx_start_hash(struct run *r, uint64_t *out)
 {
 	const struct buf *text = r->track.as->text;
-	struct state_hash s = { .r = r, .bytes = HASHED_BYTES, .values = HASHED_VALUES };
+	struct state_hash s;
 
+	s.r = r;
+	s.h = s.fill = s.depth = s.inside = 0;
+	s.bytes = HASHED_BYTES;
+	s.values = HASHED_VALUES;
+	s.failed = false;
 	r->track.n_spaces = r->track.n_numbers = 0;
 	add_text(&s, span_of(text->p, text->n));
 	add_members(&s, r->vars);
@@ -209,6 +251,8 @@ bool jx_start_hash(struct run *r, uint64_t *out)
 		if (k == r->vars->n)
 			add_value(&s, v);
 	}
+	hash_block(&s);
+	mem_wipe(s.block, sizeof(s.block));
 	*out = s.h;
 	return !s.failed;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/base/simd16.h"
 #include "agent/jinja/run_in.h"
 
 enum { LOOK_BYTES = 4 };	/* examining a byte of a string costs as much as copying four */
@@ -15,9 +16,14 @@ struct writer {
 	const struct json_style *style;
 };
 
-static bool add(struct writer *w, const char *p, size_t n)
+static inline bool add(struct writer *w, const char *p, size_t n)
 {
-	return jx_text_add(w->r, &w->t, p, n);
+	if (n > w->t.room - w->t.n)
+		return jx_text_add(w->r, &w->t, p, n);
+	if (n > 0)
+		memcpy(w->t.p + w->t.n, p, n);
+	w->t.n += n;
+	return true;
 }
 
 /* ---- strings ----------------------------------------------------------------------------- */
@@ -71,6 +77,31 @@ static bool add_escape(struct writer *w, uint32_t c)
 	return add(w, out, 12);
 }
 
+static inline bool is_literal(uint8_t c)
+{
+	return c >= 0x20 && c != '"' && c != '\\';
+}
+
+/* Return the first byte from <p> on that is_literal() is not true of, or <end>. */
+static const char *literal_end(const char *p, const char *end)
+{
+#if SIMD16
+	for (; end - p >= 16; p += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i low = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
+		__m128i sign = _mm_or_si128(
+		    _mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+		int hit = _mm_movemask_epi8(_mm_or_si128(low, sign));
+
+		if (hit != 0)
+			return p + __builtin_ctz((unsigned)hit);
+	}
+#endif
+	while (p < end && is_literal((uint8_t)*p))
+		p++;
+	return p;
+}
+
 /* Write a string. Runs of literal characters are copied at once. */
 static bool add_string(struct writer *w, struct jval s)
 {
@@ -79,12 +110,13 @@ static bool add_string(struct writer *w, struct jval s)
 
 	if (!add(w, "\"", 1) || !jx_step_bytes(w->r, (size_t)s.n * LOOK_BYTES))
 		return false;
-	while (p < end) {
-		c = (uint8_t)*p;
-		if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !w->style->ascii)) {
+	for (;;) {
+		if (!w->style->ascii)
+			p = literal_end(p, end);
+		while (w->style->ascii && p < end && is_literal((uint8_t)*p) && (uint8_t)*p < 0x7f)
 			p++;
-			continue;
-		}
+		if (p == end)
+			break;
 		if (!add(w, from, (size_t)(p - from)))
 			return false;
 		p += utf8_get(p, (size_t)(end - p), &c);
