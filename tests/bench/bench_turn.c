@@ -14,8 +14,9 @@
  * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. SLICE: bytes of a body
  * in a message, which then comes in slices. MODEL=first: bodies begin with the model, so that each
  * slice has its ids. API=responses: bodies of that API. CHAT=harmony: gpt-oss, with its tokenizer
- * if it exists. PAUSE_US: the thread sleeps so long before each body, as one that waits for a
- * socket; then neither code nor data are in the caches next to it. */
+ * if it exists. TOOLS: bytes of tools after the messages, the same in all bodies. PAUSE_US: the
+ * thread sleeps so long before each body, as one that waits for a socket; then neither code nor
+ * data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -158,9 +159,29 @@ static void talk_turn(struct talk *t)
 	talk_add(t, "user");
 }
 
+#define TOOL	"{\"type\":\"function\",\"function\":{\"name\":\"tool_%zu\",\"description\":" \
+	"\"Reads a file of the local file system, and returns its lines with their numbers, at " \
+	"most as many as are asked for.\",\"parameters\":{\"type\":\"object\",\"properties\":" \
+	"{\"path\":{\"type\":\"string\",\"description\":\"The absolute path of the file\"}," \
+	"\"offset\":{\"type\":\"integer\",\"description\":\"The line to start at\"}}," \
+	"\"required\":[\"path\"]}}}"
+#define TOOL_ROOM	512
+
+static size_t tools_bytes;
+
+/* Write ,"tools":[...] of about <tools_bytes> to <p>. Returns their bytes. */
+static size_t put_tools(char *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; n < tools_bytes; i++)
+		n += (size_t)sprintf(p + n, i == 0 ? ",\"tools\":[" TOOL : "," TOOL, i);
+	return n > 0 ? n + (size_t)sprintf(p + n, "]") : 0;
+}
+
 static void talk_start(struct talk *t, size_t n, uint64_t seed, const char *model)
 {
-	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE));
+	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE + tools_bytes + TOOL_ROOM));
 	rng_init(&t->rng, seed);
 	t->n = (size_t)sprintf(t->p, "{");
 	if (model_first)
@@ -189,7 +210,7 @@ struct bench {
 static void start(struct bench *b, size_t n, bool tokens)
 {
 	static struct model_opts model;
-	size_t room = n + (TURNS + 8) * 2 * MESSAGE;
+	size_t room = n + (TURNS + 8) * 2 * MESSAGE + tools_bytes + TOOL_ROOM;
 	struct spop_conn_opts so;
 	struct route_opts ro;
 
@@ -254,9 +275,11 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 	char uid[32], *end = talk->p + talk->n;
 	double t = 0;
 
-	*n = talk->n + (size_t)sprintf(end, "],%s%s%s\"stream\":true,\"max_tokens\":64}",
+	*n = talk->n + (size_t)sprintf(end, "],%s%s%s\"stream\":true,\"max_tokens\":64",
 			   model_first ? "" : "\"model\":\"", model_first ? "" : b->model,
 			   model_first ? "" : "\",");
+	*n += put_tools(talk->p + *n);
+	*n += (size_t)sprintf(talk->p + *n, "}");
 	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
 	b->in.n = b->out.n = 0;
 	apart += 1000000;
@@ -387,11 +410,13 @@ int main(int argc, char **argv)
 	static const size_t sizes[] = { 64000, 600000 };
 	const char *only = "", *env = getenv("SLICE"), *where = getenv("MODEL");
 	const char *pause = getenv("PAUSE_US"), *api = getenv("API"), *format = getenv("CHAT");
+	const char *tools = getenv("TOOLS");
 	bool harmony = format != NULL && strcmp(format, "harmony") == 0;
 	const char *own = harmony ? GPT_OSS : LLAMA;
 	struct rng rng;
 
 	slice = env != NULL ? strtoul(env, NULL, 10) : 0;
+	tools_bytes = tools != NULL ? strtoul(tools, NULL, 10) : 0;
 	pause_us = pause != NULL ? (useconds_t)strtoul(pause, NULL, 10) : 0;
 	model_first = where != NULL && strcmp(where, "first") == 0;
 	items = api != NULL && strcmp(api, "responses") == 0;
