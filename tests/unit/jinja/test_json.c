@@ -138,12 +138,61 @@ static void test_borrowed(void **state)
 	jinja_mem_free(m);
 }
 
+/* Write <c> as JSON to <p>. Returns its bytes. */
+static size_t put_char(char *p, unsigned c)
+{
+	const char *in = "\"\\\n\r\t\b\f", *is = "\"\\nrtbf", *at = c > 0 ? strchr(in, (int)c) : NULL;
+
+	if (at != NULL)
+		return (size_t)sprintf(p, "\\%c", is[at - in]);
+	return (size_t)sprintf(p, c < 0x20 ? "\\u%04x" : "%c", c);
+}
+
+/* Each character of one byte at each place of texts of several lengths: it is found by 16 bytes, or
+ * one by one near the end. Bad bytes after it take more room than others. */
+static void test_places(void **state)
+{
+	char text[200];
+
+	(void)state;
+	for (unsigned c = 0; c < 0x80; c++) {
+		for (unsigned i = 0; i < 50; i++) {
+			unsigned before = i % 35, after = i * 7 % 40;
+			size_t n = 1;
+
+			text[0] = '"';
+			for (unsigned k = 0; k < before; k++)
+				text[n++] = 'a';
+			n += put_char(text + n, c);
+			for (unsigned k = 0; k < after; k++)
+				text[n++] = "b\xc3\xa9"[k % 3 > 0 && after % 3 == 0 ? k % 3 : 0];
+			text[n++] = '"';
+			text[n] = '\0';
+			becomes(span_of(text, n), text, false);
+		}
+	}
+	for (unsigned before = 0; before < 40; before++) {
+		char want[300] = "\"\\n";
+		size_t n = 3, m = 3;
+
+		memcpy(text, want, 3);
+		for (unsigned k = 0; k < before; k++)
+			text[n++] = want[m++] = 'a';
+		for (unsigned k = 0; k < 40; k++, m += 3) {
+			text[n++] = '\xff';
+			memcpy(want + m, "\xef\xbf\xbd", 3);
+		}
+		text[n++] = want[m++] = '"';
+		becomes(span_of(text, n), want, false);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good), cmocka_unit_test(test_bad), cmocka_unit_test(test_prefixes),
 		     cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_borrowed),
+		cmocka_unit_test(test_borrowed), cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
