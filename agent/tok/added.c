@@ -5,7 +5,8 @@
  * without failure links. Nearly all tokens of nearly all models begin with '<' or '[', which are
  * rare in text. An Aho-Corasick automaton would read each byte (1 ns); the filter reads 32 per
  * nanosecond. The worst case is a text of half tokens: n times the longest content. Contents come
- * from the operator's file and have at most ADDED_CONTENT_MAX bytes.
+ * from the operator's file and have at most ADDED_CONTENT_MAX bytes; a search with a budget charges
+ * the nodes of each walk.
  *
  * Filter, AVX2: two tables, by the high and the low half of a byte, ANDed. Bit b of high[h] stands
  * for row h, and bit b of low[l] tells that this row has l. There are eight bits; with more rows,
@@ -26,6 +27,13 @@
 #endif
 
 #define NO_TOKEN	UINT32_MAX
+
+/* Nodes of a walk per step of work.h in a trie that stays in the cache; in a larger one, a step and
+ * more per node. memcmp() compares as many bytes as cost a node. */
+#define STEP_NODES	4u
+#define NODE_BYTES	16u
+#define NODES_SMALL	(1u << 16)
+#define STEPS_FAR	4u
 
 struct node {
 	uint32_t first, n;	/* children */
@@ -249,43 +257,69 @@ static size_t filter(const struct added *a, const uint8_t *p, size_t i, size_t n
 	return i;
 }
 
+struct walk {
+	bool open;		/* the text ends where a longer token is possible */
+	size_t nodes;		/* looked at */
+};
+
 /* Compare the rest of the only token below a node; <depth> bytes of it precede <p>. */
 static bool rest_is(const struct added *a, uint32_t only, size_t depth, const uint8_t *p, size_t n,
-    bool *open)
+    struct walk *w)
 {
 	const struct token *t = &a->token[only];
 	size_t rest = t->n - depth, here = rest < n ? rest : n;
 
+	w->nodes += here / NODE_BYTES;
 	if (memcmp(p, a->contents + t->at + depth, here) != 0)
 		return false;
-	*open = here < rest;
-	return !*open;
+	w->open = here < rest;
+	return !w->open;
 }
 
-/* Return the longest token at <i>, or NO_TOKEN. <open>: the text ends where a longer one is
- * possible. */
-static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_t n, bool *open)
+/* Return the longest token at <i>, or NO_TOKEN. */
+static uint32_t longest(const struct added *a, const uint8_t *p, size_t i, size_t n, struct walk *w)
 {
 	uint32_t at = a->child[p[i]], best = NO_TOKEN;
 	size_t from = i;
 
+	*w = (struct walk){ .nodes = 0 };
 	for (i++; ; i++) {
 		const struct node *nd = &a->node[at];
 		const uint8_t *hit;
 
 		if (nd->token != NO_TOKEN)
 			best = nd->token;
-		*open = i == n && nd->n > 0;
+		w->nodes++;
+		w->open = i == n && nd->n > 0;
 		if (i == n || nd->n == 0)
 			return best;
 		if (nd->only != NO_TOKEN)
-			return rest_is(a, nd->only, i - from, p + i, n - i, open) ? nd->only : best;
+			return rest_is(a, nd->only, i - from, p + i, n - i, w) ? nd->only : best;
 		hit = nd->n == 1 ? (a->byte[nd->first] == p[i] ? a->byte + nd->first : NULL)
 				 : memchr(a->byte + nd->first, p[i], nd->n);
 		if (hit == NULL)
 			return best;
 		at = (uint32_t)(hit - a->byte);
 	}
+}
+
+static uint64_t price(const struct added *a, const struct walk *w)
+{
+	return 1 + (a->n_nodes <= NODES_SMALL ? w->nodes / STEP_NODES : w->nodes * STEPS_FAR);
+}
+
+size_t added_longest(const struct added *a, struct span text, size_t at, uint64_t *steps)
+{
+	const uint8_t *p = (const uint8_t *)text.p;
+	struct walk w;
+	uint32_t found;
+
+	*steps = 0;
+	if (!a->begins[p[at]])
+		return 0;
+	found = longest(a, p, at, text.n, &w);
+	*steps = price(a, &w);
+	return found != NO_TOKEN ? a->token[found].n : 0;
 }
 
 static size_t before(const uint8_t *p, size_t i, uint32_t *cp)
@@ -379,13 +413,19 @@ bool added_next(const struct added *a, struct span text, struct added_at *at, st
 	size_t i = at->search, n = text.n, from, to;
 	const struct token *t;
 	uint32_t found;
+	struct walk w;
 	bool open;
 
 	if (a->n_tokens == 0)
 		return false;
 	for (; (i = filter(a, p, i, n)) < n; i++) {
 		at->looks++;
-		if ((found = longest(a, p, i, n, &open)) == NO_TOKEN)
+		found = longest(a, p, i, n, &w);
+		if (at->work != NULL)
+			work_spend(at->work, price(a, &w));
+		if (at->work != NULL && work_spent(at->work))
+			return false;
+		if (found == NO_TOKEN)
 			continue;
 		t = &a->token[found];
 		from = i;
@@ -413,13 +453,14 @@ bool added_next(const struct added *a, struct span text, struct added_at *at, st
  */
 static size_t unsettled(const struct added *a, const uint8_t *p, size_t i, size_t n, size_t end)
 {
+	struct walk w;
 	bool open;
 
 	for (; (i = filter(a, p, i, n)) < n; ) {
-		uint32_t found = longest(a, p, i, n, &open);
+		uint32_t found = longest(a, p, i, n, &w);
 		const struct token *t = found != NO_TOKEN ? &a->token[found] : NULL;
 
-		if (open)
+		if (w.open)
 			break;
 		if (t != NULL &&
 		    ((t->single_word && i + t->n == n) ||

@@ -11,6 +11,7 @@
 #ifndef KVROUTE_TOK_ADDED_H
 #define KVROUTE_TOK_ADDED_H
 
+#include "agent/base/work.h"
 #include "agent/tok/bpe/bpe.h"
 
 #define ADDED_CONTENT_MAX	4096u
@@ -35,6 +36,7 @@ struct added_at {
 	size_t search;		/* the next match begins here or later */
 	size_t end;		/* the text after the last token begins here */
 	size_t looks;		/* places checked so far; each costs about 10 ns */
+	struct work_left *work;	/* charged for places and for the nodes of a walk; NULL: nothing is */
 };
 
 struct added_hit {
@@ -45,9 +47,13 @@ struct added_hit {
 
 /* Find the next token. Text costs about 0.05 ns a byte if no token can begin there. A token of
  * white space may begin in white space that the one before has stripped: hit->at is then before
- * at->end, and there is no text between them. */
+ * at->end, and there is no text between them. Returns false, too, if at->work is used up. */
 bool added_next(const struct added *a, struct span text, struct added_at *at,
     struct added_hit *hit);
+
+/* Return the bytes of the longest token that begins text[at ..), whatever its flags, or 0. *steps:
+ * the price in steps of work.h. */
+size_t added_longest(const struct added *a, struct span text, size_t at, uint64_t *steps);
 
 /* Return the number of bytes at the end of <text> that, with later text, may become part of a token
  * or decide about one. The search is at <at>. */

@@ -9,12 +9,14 @@
 #include "agent/tok/normal.h"
 
 #include "agent/base/mem.h"
+#include "agent/tok/added.h"
 #include "agent/tok/charsmap.h"
 #include "agent/tok/normal_forms_in.h"
 #include "agent/tok/split/split_regex.h"
 #include "agent/tok/unicode/unicode.h"
 
 struct normal {
+	const struct added *kept;	/* borrowed; NULL: none */
 	size_t n;
 	struct step {
 		enum normal_kind kind;
@@ -132,6 +134,11 @@ void normal_free(struct normal *m)
 	mem_free(m);
 }
 
+void normal_keep(struct normal *m, const struct added *kept)
+{
+	m->kept = added_none(kept) ? NULL : kept;
+}
+
 void normal_buf_fini(struct normal_buf *b)
 {
 	buf_free(&b->text[0]);
@@ -229,7 +236,8 @@ static void replace_regex(const struct step *s, struct work_left *work, struct r
 	regex_scratch_free(c);
 }
 
-static void run_step(const struct step *s, struct normal_buf *b, enum part part, struct rewrite *w)
+static void run_step(const struct normal *m, const struct step *s, struct normal_buf *b,
+    enum part part, struct rewrite *w)
 {
 	switch (s->kind) {
 	case NORMAL_LOWERCASE:
@@ -264,7 +272,7 @@ static void run_step(const struct step *s, struct normal_buf *b, enum part part,
 		map_clusters(s->map, b->work, w);
 		break;
 	case NORMAL_SENTENCE:
-		map_sentence(s->map, s->flags, part != PART_INSIDE, b->work, w);
+		map_sentence(s->map, m->kept, s->flags, part != PART_INSIDE, b->work, w);
 		break;
 	default:
 		form_run(s->form, b, w);
@@ -313,7 +321,7 @@ void normal_run_part(const struct normal *m, struct normal_buf *b, struct span i
 		}
 		buf_start(&b->text[k], 0);
 		w = (struct rewrite){ .in = (const uint8_t *)out->p, .n = out->n, .out = &b->text[k] };
-		run_step(&m->step[i], b, part, &w);
+		run_step(m, &m->step[i], b, part, &w);
 		rewrite_end(&w, out);
 		k ^= w.changed;
 	}

@@ -12,6 +12,7 @@
 #include "agent/base/vec.h"
 #include "agent/tok/part.h"
 
+struct added;
 struct normal;
 
 struct normal_step {
@@ -43,6 +44,10 @@ struct normal_step {
 /* Returns NULL and fills <e> on failure. */
 struct normal *normal_new(const struct normal_step *steps, size_t n, struct err *e);
 void normal_free(struct normal *m);
+
+/* Let NORMAL_SENTENCE leave the tokens of <kept> as they are, except for the spaces in them.
+ * Borrowed for the life of <m>. */
+void normal_keep(struct normal *m, const struct added *kept);
 
 struct normal_buf {		/* scratch of one thread; zero at first; wiped by normal_buf_fini() */
 	struct buf text[2];

@@ -29,11 +29,13 @@ void bert_ideographs(struct rewrite *w);
 void bert_marks_out(struct rewrite *w);
 
 /* Replace by a table, charged to <work> (NULL: nothing is): as tokenizers, as SentencePiece (<m>
- * NULL: characters stay; <prefix>: NORMAL_PREFIX may apply); and Nmt. */
+ * NULL: characters stay; <kept>, unless NULL: tokens that stay; <prefix>: NORMAL_PREFIX may apply);
+ * and Nmt. */
+struct added;
 struct charsmap;
 void map_clusters(const struct charsmap *m, struct work_left *work, struct rewrite *w);
-void map_sentence(const struct charsmap *m, unsigned flags, bool prefix, struct work_left *work,
-    struct rewrite *w);
+void map_sentence(const struct charsmap *m, const struct added *kept, unsigned flags, bool prefix,
+    struct work_left *work, struct rewrite *w);
 void map_nmt(struct rewrite *w);
 
 #endif

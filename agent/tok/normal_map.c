@@ -3,10 +3,12 @@
  *
  * tokenizers looks up grapheme clusters of less than six bytes, and takes the replacement of the
  * shortest key that begins the cluster for all of it; other clusters, and those without a key,
- * character by character. SentencePiece takes the longest key from each place on. A hostile table
+ * character by character. SentencePiece takes the longest key from each place on, unless a piece
+ * defined by the user begins there, which stays as it is except for its spaces. A hostile table
  * may have keys as long as the text, and long replacements; so the bytes looked at are charged, and
  * replacements before they are written. */
 #include "agent/base/utf8.h"
+#include "agent/tok/added.h"
 #include "agent/tok/charsmap.h"
 #include "agent/tok/normal_forms_in.h"
 #include "agent/tok/unicode/grapheme.h"
@@ -25,7 +27,7 @@
  * these are written one by one. */
 #define ADDED_STEPS	1u
 
-static bool spent(struct work_left *work, size_t steps, struct rewrite *w)
+static bool spent(struct work_left *work, uint64_t steps, struct rewrite *w)
 {
 	if (work == NULL)
 		return false;
@@ -103,6 +105,7 @@ void map_nmt(struct rewrite *w)
 
 struct pieced {
 	const struct charsmap *m;	/* NULL: nothing is replaced */
+	const struct added *kept;	/* NULL: none */
 	unsigned flags;
 	struct span space;
 	struct buf *out;
@@ -111,11 +114,19 @@ struct pieced {
 
 /* Return the bytes at <at> that are replaced by *to; *steps: the price to look them up. */
 static size_t next(
-    const struct pieced *s, const struct rewrite *w, size_t at, struct span *to, size_t *steps)
+    const struct pieced *s, const struct rewrite *w, size_t at, struct span *to, uint64_t *steps)
 {
 	size_t seen = 0, len = 0;
+	uint64_t walk = 0;
 	uint32_t cp;
 
+	if (s->kept != NULL)
+		len = added_longest(s->kept, span_of(w->in, w->n), at, &walk);
+	if (len > 0) {
+		*to = span_of(w->in + at, len);
+		*steps = walk + len / STEP_BYTES;
+		return len;
+	}
 	if (s->m != NULL)
 		len = charsmap_longest(s->m, w->in + at, w->n - at, to, &seen);
 	if (len == 0 && utf8_inside(w->in[at])) {	/* the key before ended inside a character */
@@ -125,7 +136,7 @@ static size_t next(
 		len = utf8_get(w->in + at, w->n - at, &cp);
 		*to = span_of(w->in + at, len);
 	}
-	*steps = len / STEP_BYTES + (seen > len ? (seen - len) / STEP_SEEN : 0) +
+	*steps = walk + len / STEP_BYTES + (seen > len ? (seen - len) / STEP_SEEN : 0) +
 		 (to->n > len ? (to->n - len) * ADDED_STEPS : 0);
 	return len;
 }
@@ -155,14 +166,15 @@ static void trim(struct pieced *s)
 		b->n -= s->space.n;
 }
 
-void map_sentence(const struct charsmap *m, unsigned flags, bool prefix, struct work_left *work,
-    struct rewrite *w)
+void map_sentence(const struct charsmap *m, const struct added *kept, unsigned flags, bool prefix,
+    struct work_left *work, struct rewrite *w)
 {
-	struct pieced s = { .m = m, .flags = flags, .out = w->out,
+	struct pieced s = { .m = m, .kept = kept, .flags = flags, .out = w->out,
 		.space = (flags & NORMAL_MARKS) ? SPAN(MARK) : SPAN(" ") };
 	struct span to = { NULL, 0 };
 	bool one = flags & NORMAL_ONE_SPACE;
-	size_t at = 0, len, steps;
+	size_t at = 0, len;
+	uint64_t steps;
 
 	for (; one && at < w->n; at += len) {		/* spaces at the beginning */
 		len = next(&s, w, at, &to, &steps);

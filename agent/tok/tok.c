@@ -56,13 +56,29 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Make the two sets. t->tokens lists the raw ones first. SentencePiece's own are searched as they
- * are, since nothing in them is normalized: sentencepiece.c. */
+/* SentencePiece looks for pieces of the user as they are, both where it normalizes and where it
+ * encodes. Unigram finds them in its lexicon; for BPE they are cut out of normalized text. */
+static int make_pieces(struct tok *t, const struct added_token *part, uint32_t n)
+{
+	if (t->lexicon == NULL) {
+		t->normalized = added_new(part, n);
+	} else {
+		t->kept = added_new(part, n);
+		t->normalized = added_new(part, 0);
+	}
+	if (t->normalized == NULL || (t->lexicon != NULL && t->kept == NULL))
+		return -1;
+	normal_keep(t->normal, t->kept != NULL ? t->kept : t->normalized);
+	return 0;
+}
+
+/* Make the sets. t->tokens lists the raw ones first. */
 static int make_added(struct tok *t, const struct recipe *r)
 {
 	struct added_token *part = mem_calloc(r->n_tokens + 1, sizeof(*part));
-	bool verbatim = r->n_normal > 0 && r->normal[0].kind == NORMAL_SENTENCE;
+	bool sentence = r->n_normal > 0 && r->normal[0].kind == NORMAL_SENTENCE;
 	uint32_t n = 0, m = 0;
+	int rc = 0;
 
 	t->tokens = mem_calloc(r->n_tokens + 1, sizeof(*t->tokens));
 	t->added_ids = mem_calloc(r->n_tokens + 1, sizeof(*t->added_ids));
@@ -86,9 +102,12 @@ static int make_added(struct tok *t, const struct recipe *r)
 		if (r->tokens[i].normalized && !r->tokens[i].hidden)
 			part[m++] = r->tokens[i].token;
 	}
-	t->normalized = make_normalized(verbatim ? NULL : t->normal, part, m);
+	if (sentence)
+		rc = make_pieces(t, part, m);
+	else
+		t->normalized = make_normalized(t->normal, part, m);
 	mem_free(part);
-	return t->raw != NULL && t->normalized != NULL ? 0 : -1;
+	return rc == 0 && t->raw != NULL && t->normalized != NULL ? 0 : -1;
 }
 
 static int copy_ids(struct ids *to, const token_id *p, uint32_t n)
@@ -313,6 +332,7 @@ void tok_unref(struct tok *t)
 	borders_free(t->borders);
 	added_free(t->raw);
 	added_free(t->normalized);
+	added_free(t->kept);
 	mem_free(t->tokens);
 	mem_free(t->added_ids);
 	ids_free(&t->prefix);
@@ -328,7 +348,7 @@ size_t tok_bytes(const struct tok *t)
 	size_t model = t->bpe != NULL ? bpe_bytes(t->bpe) : lexicon_bytes(t->lexicon);
 
 	return sizeof(*t) + model + borders_bytes(t->borders) + added_bytes(t->raw) +
-	       added_bytes(t->normalized) +
+	       added_bytes(t->normalized) + (t->kept != NULL ? added_bytes(t->kept) : 0) +
 	       t->n_tokens * (sizeof(*t->tokens) + sizeof(*t->added_ids)) + t->recipe.n;
 }
 

@@ -169,7 +169,7 @@ static int put_id(struct ids *out, token_id id)
 static int segment(const struct tok *t, struct tok_scratch *c, struct span text, enum part part,
     struct ids *out)
 {
-	struct added_at at = { 0, 0 };
+	struct added_at at = { .work = &c->work };
 	struct added_hit hit;
 	size_t from;
 	int rc;
@@ -193,6 +193,8 @@ static int segment(const struct tok *t, struct tok_scratch *c, struct span text,
 		if (put_id(out, hit.id) < 0)
 			return -1;
 	}
+	if (work_spent(&c->work))
+		return TOK_SPENT;
 	return pieces(t, c, span_of(text.p + from, text.n - from), from == 0 ? part : PART_SEGMENT, out);
 }
 

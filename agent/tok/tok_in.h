@@ -19,6 +19,7 @@ struct tok {
 	struct lexicon *lexicon;
 	struct borders *borders;	/* cuts a piece that is the whole text; NULL: nothing does */
 	struct added *raw, *normalized;	/* searched in the raw text, then in normalized text */
+	struct added *kept;		/* pieces of the user that <lexicon> has; NULL: none */
 	struct added_token *tokens;	/* all of them, for tok_id(); contents are in <recipe> */
 	uint32_t n_tokens;
 	token_id *added_ids;		/* of the same, sorted */

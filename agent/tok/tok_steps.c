@@ -81,12 +81,15 @@ size_t tok_steps_bytes(const struct tok_steps *s)
 	return sizeof(*s) + s->n + tok_scratch_bytes(s->scratch);
 }
 
-static void next_part(struct tok_steps *s)
+static int next_part(struct tok_steps *s)
 {
 	s->has_hit = s->with.normalized != NULL &&
 	    added_next(s->with.normalized, s->normal, &s->search, &s->hit);
+	if (!s->has_hit && work_spent(s->work))
+		return -1;
 	s->end = s->has_hit ? s->hit.at : s->normal.n;
 	s->at = STEP_SPLIT;
+	return 1;
 }
 
 static int prepare(struct tok_steps *s)
@@ -99,8 +102,8 @@ static int prepare(struct tok_steps *s)
 		normal_run_part(s->with.normal, s->in.normal, span_of(s->text, s->n), s->part, &s->normal);
 	if (s->normal.p == NULL)
 		return -1;
-	next_part(s);
-	return 1;
+	s->search.work = s->work;
+	return next_part(s);
 }
 
 /* End a part: append the token after it and start the next part. */
@@ -114,8 +117,7 @@ static int end_of_part(struct tok_steps *s, struct ids *out)
 		return -1;
 	out->p[out->n++] = s->hit.id;
 	s->from = s->search.end;
-	next_part(s);
-	return 1;
+	return next_part(s);
 }
 
 /* Without a splitter, all of it is one piece. */

@@ -5,10 +5,13 @@
  * the leftmost. So each division of a piece into two is a merge, with a rank by its score.
  *
  * The ids are those of SentencePiece itself, with <s> before a prompt, as mistral_common adds
- * it. Text is never a control piece ("<s>"), so these are hidden, as with tekken.json. Pieces
- * that the user defined are cut out of the normalized text first. They are rejected where the
- * normalizer could change them; so are unused pieces and spaces as suffixes, which no known
- * model has. */
+ * it. Text is never a control piece ("<s>"), so these are hidden, as with tekken.json. Unused
+ * pieces and spaces as suffixes are rejected, which no known model has.
+ *
+ * Pieces that the user defined are matched from left to right, the longest at each place: once in
+ * the text, where the normalizer leaves them as they are, except for their spaces, and for BPE
+ * again in the normalized text, where they are cut out. So a piece with a space is found only if
+ * spaces stay. For Unigram they are pieces of the lattice with a score above all others. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,6 +27,9 @@
  * just below it load in 0.1 s with pieces of 512 bytes, in 0.6 s with 639,000 of 20 bytes. */
 #define PART_COST	64u
 #define DIVIDE_MAX	(1u << 30)
+
+/* PrefixMatcher of SentencePiece sees the 64 shortest pieces that begin a text. */
+#define PREFIXES_SEEN	64u
 
 #define CUT(s)	(int)((s).n < 60 ? (s).n : 60), (s).p
 
@@ -42,8 +48,7 @@ struct reader {
 	token_id unk;
 	uint32_t n_pieces, n_bytes;
 	struct span bos;
-	bool user_space;		/* a piece of the user has a space */
-	uint32_t n_user;
+	VEC(struct user { struct span text; token_id id; }) users;
 	uint64_t divided;		/* what dividing has cost */
 	VEC(uint8_t) types;		/* both by the index in the vocabulary */
 	VEC(float) scores;
@@ -93,7 +98,7 @@ static bool is_user(const struct reader *r, const char *p, size_t n)
 {
 	uint32_t at = vocab_find(&r->d->added, span_of(p, n));
 
-	return at != VOCAB_NONE && !r->d->latest.p[at].hidden;
+	return at != VOCAB_NONE && !r->d->latest.p[at].special;
 }
 
 static int stands_twice(struct reader *r, struct span text)
@@ -108,10 +113,11 @@ static int add_token(struct reader *r, struct span text, bool control)
 		.hidden = control, .normalized = !control };
 	token_id id;
 
-	if (!control && normal(r, text.p, text.n) != VOCAB_NONE)
+	if (vocab_find(&r->d->added, text) != VOCAB_NONE ||
+	    (!control && normal(r, text.p, text.n) != VOCAB_NONE))
 		return stands_twice(r, text);
-	r->n_user += !control;
-	r->user_space |= !control && memchr(text.p, ' ', text.n) != NULL;
+	if (!control && vec_push(&r->users, ((struct user){ text, r->n_pieces })) < 0)
+		return err_set(r->e, "not enough memory");
 	return draft_add(r->d, &t, true, &id, r->e);
 }
 
@@ -161,6 +167,38 @@ static int read_piece(struct reader *r, struct span bytes)
 		return -1;
 	r->n_pieces++;
 	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct user *x = a, *y = b;
+	size_t n = x->text.n < y->text.n ? x->text.n : y->text.n;
+	int c = memcmp(x->text.p, y->text.p, n);
+
+	return c != 0 ? c : (x->text.n > y->text.n) - (x->text.n < y->text.n);
+}
+
+static bool begins(struct span a, struct span b)
+{
+	return a.n <= b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+/* Hide pieces of the user that begin with so many others that the longest one is not seen. Sorted,
+ * the pieces that begin one stand before it: open[0 .. depth), each the begin of the next. */
+static void hide_unseen(struct reader *r)
+{
+	const struct user *u = r->users.p;
+	uint32_t open[PIECE_MAX], depth = 0;
+
+	if (r->users.n > 0)
+		qsort(r->users.p, r->users.n, sizeof(*u), by_text);
+	for (uint32_t i = 0; i < r->users.n; i++) {
+		while (depth > 0 && !begins(u[open[depth - 1]].text, u[i].text))
+			depth--;
+		if (depth >= PREFIXES_SEEN)
+			r->d->latest.p[vocab_find(&r->d->added, u[i].text)].hidden = true;
+		open[depth++] = i;
+	}
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -319,6 +357,20 @@ static int make_merges(struct reader *r)
 
 /* ---- Unigram --------------------------------------------------------------------------------- */
 
+/* As GetUserDefinedScore() from 0.2.2 on: one piece has more than two of the same length. */
+static int add_users(struct reader *r)
+{
+	for (size_t i = 0; i < r->users.n; i++) {
+		const struct user *u = &r->users.p[i];
+		double score = (double)(float)(0.1 * (double)(u->text.n - 1));
+
+		if (vocab_add(&r->d->vocab, u->text, u->id) != 0 ||
+		    vec_push(&r->d->scores, ((struct draft_score){ score, false })) < 0)
+			return err_set(r->e, "not enough memory");
+	}
+	return 0;
+}
+
 /* Text is never the unknown piece or one for a byte. Scores are sums of logarithms: one above 0
  * could make two unknown characters better than a piece. */
 static int make_words(struct reader *r)
@@ -332,6 +384,8 @@ static int make_words(struct reader *r)
 			((struct draft_score){ r->scores.p[i], r->types.p[i] != NORMAL })) < 0)
 			return err_set(r->e, "not enough memory");
 	}
+	if (add_users(r) < 0)
+		return -1;
 	r->d->words.kind = LEXICON_SENTENCE;
 	r->d->words.byte_fallback = r->d->spec.byte_fallback;
 	r->d->words.unk = r->unk;
@@ -343,8 +397,6 @@ static int make_words(struct reader *r)
 
 static int check(struct reader *r)
 {
-	const struct normal_step *s = &r->d->normal[0];
-
 	if (r->type != TOK_SPM_BPE && r->type != TOK_SPM_UNIGRAM)
 		return err_set(r->e, "this SentencePiece model is not of kind BPE or Unigram");
 	if (r->types.n == r->n_bytes + r->has_unk)
@@ -353,10 +405,6 @@ static int check(struct reader *r)
 		return err_set(r->e, "this SentencePiece model has no unknown piece");
 	if (r->suffix)
 		return err_set(r->e, "treat_whitespace_as_suffix is not understood");
-	if (r->n_user > 0 && r->type == TOK_SPM_UNIGRAM)
-		return err_set(r->e, "pieces defined by the user are not understood with kind Unigram");
-	if (r->n_user > 0 && (s->pattern.n > 0 || (r->user_space && s->flags != 0)))
-		return err_set(r->e, "pieces defined by the user that the normalizer may change");
 	if (r->d->spec.byte_fallback ? r->n_bytes != 256 : r->n_bytes > 0)
 		return err_set(r->e, "this SentencePiece model has %u pieces for bytes", r->n_bytes);
 	return 0;
@@ -372,12 +420,15 @@ int tok_spm_read(struct draft *d, struct span file, struct err *e)
 		.flags = NORMAL_PREFIX | NORMAL_ONE_SPACE | NORMAL_MARKS };
 	d->n_normal = 1;
 	d->has_normal = true;
-	if (read_all(&r, file) == 0 && check(&r) == 0)
+	if (read_all(&r, file) == 0 && check(&r) == 0) {
+		hide_unseen(&r);
 		rc = r.type == TOK_SPM_BPE ? make_merges(&r) : make_words(&r);
+	}
 	if (rc == 0 && (bos = vocab_find(&d->added, r.bos)) != VOCAB_NONE && d->latest.p[bos].hidden)
 		d->before[d->n_before++] = d->added.entries.p[bos].id;
 	vec_free(&r.types);
 	vec_free(&r.scores);
+	vec_free(&r.users);
 	return rc;
 }
 

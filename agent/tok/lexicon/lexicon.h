@@ -22,7 +22,7 @@ struct lexicon_scratch;
 struct lexicon_token {
 	struct span text;
 	token_id id;
-	double score;			/* Unigram; finite; Sentence: a float, at most 0 */
+	double score;			/* Unigram; finite; Sentence: a float */
 };
 
 #define LEXICON_CHARS_MAX	4096u	/* of max_chars */

@@ -5,13 +5,16 @@
  *
  * SentencePiece does the same with floats (LEXICON_SENTENCE). From 0.2.2 on a sum is rounded before
  * it is compared, and sums below -100,000 begin anew; up to 0.2.1 it is rounded only when it is
- * kept, so of nearly equal ways the later one may win. Here it is as from 0.2.2 on. Rounding the
- * double sum of two floats is the sum of floats. */
+ * kept, so of nearly equal ways the later one may win. Here it is as from 0.2.2 on. Pieces of the user
+ * have scores above 0, so sums above 100,000 begin anew, too. Rounding the double sum of two floats
+ * is the sum of floats. */
+#include <math.h>
+
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/lexicon/lexicon_in.h"
 
-#define REBASE_BELOW	-100000.0
+#define REBASE_BEYOND	100000.0
 #define REBASE_BYTES	512u		/* of a piece: sentencepiece.c */
 
 int unigram_start(struct lexicon_scratch *c)
@@ -138,7 +141,7 @@ int unigram_step(const struct lexicon *x, struct lexicon_scratch *c, struct work
 	for (; c->at < c->n; c->at += len) {
 		if (work_spent(w))
 			return 1;
-		if (x->head->kind == LEXICON_SENTENCE && c->best.p[c->at].score < REBASE_BELOW) {
+		if (x->head->kind == LEXICON_SENTENCE && fabs(c->best.p[c->at].score) > REBASE_BEYOND) {
 			rebase(c);
 			work_spend(w, REBASE_BYTES / 4);
 		}
