@@ -565,13 +565,23 @@ def suffix_fixture(corpus):
     save(t, "suffix", ends, FAMILY_CASES)
 
 
+KEPT_CASES = [
+    "<user>", "<user>x<us", "x<user", "<user>xer>x", "<us<user><user>xx", "a<user> <user>x b",
+    "<s><user></s>\u2581<unk>", "a b", " a b c ", "aa b c d  b c  ", "a  b", "a\u2581b c",
+    "\ufb01 \ufb01n \ufb01ne \ufb01ner", "e\u0301e\u0301\u0301 \u00e9 one\u0301", "on one oon moon",
+    "\u2581\u2581 \u2581\u2581the the \u2581the", "<user>\u2581<user>x\u2581\u2581\u2581<us",
+    " the router the routers the  router", "\r\n\n\r\n \r\n", "\u65e5\u672c\u8a9e\u672c\u8a9e",
+    "x.\u00a9\u200d.\u00a9\u212b ...", "  \u2581\u2581", "\u2581\u2581", "\u2581", "     ", " x\u2581 ",
+    "z" * 63, "z" * 64, "z" * 65, "z" * 71 + "y", "yz " + "z" * 141, "o " * 20]
+
+
 def model_fixtures():
     """Models of SentencePiece."""
     families.write_models(f"{ROOT}/tests/data/tok")
     for name in families.MODELS:
         path = f"{ROOT}/tests/data/tok/{name}.model"
         write_cases(name + ".model", path, families.Sentencepiece(path), "SentencePiece 0.2",
-                    FAMILY_CASES)
+                    FAMILY_CASES + (KEPT_CASES if name in ("lattice", "kept", "spaces") else []))
 
 
 def fixtures():

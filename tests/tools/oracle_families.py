@@ -67,13 +67,42 @@ def chunk(field, b):
     return varint(field << 3 | 2) + varint(len(b)) + b
 
 
-def model(pieces, table=b"", one_space=True, prefix=True, kind=2, fallback=True):
+def model(pieces, table=b"", one_space=True, prefix=True, kind=2, fallback=True, marks=True):
     """Return a model of kind BPE (2) or Unigram (1); <pieces>: (text, score, type)."""
     out = b"".join(chunk(1, chunk(1, t.encode()) + varint(2 << 3 | 5) + struct.pack("<f", s)
                          + number(3, k)) for t, s, k in pieces)
     out += chunk(2, number(3, kind) + number(35, fallback))
     return out + chunk(3, chunk(1, b"made") + (chunk(2, table) if table else b"")
-                       + number(3, prefix) + number(4, one_space) + number(5, 1))
+                       + number(3, prefix) + number(4, one_space) + number(5, marks))
+
+
+def fields(b):
+    """Yield number and value of the fields of a message."""
+    def take():
+        nonlocal b
+        v = n = 0
+        while True:
+            v |= (b[n] & 127) << 7 * n
+            n += 1
+            if b[n - 1] < 128:
+                b = b[n:]
+                return v
+    while b:
+        key = take()
+        n = take() if key & 7 == 2 else 4
+        yield key >> 3, take() if key & 7 == 0 else b[:n]
+        if key & 7 != 0:
+            b = b[n:]
+
+
+def special_pieces(path):
+    """Return up to 60 pieces of the user and some control pieces of a model."""
+    out = {USER: [], CONTROL: []}
+    for field, value in fields(open(path, "rb").read()):
+        piece = dict(fields(value)) if field == 1 else {}
+        if piece.get(3) in out:
+            out[piece[3]].append(piece[1].decode())
+    return out[USER][:40] + out[USER][40:][-20:] + out[CONTROL][:6]
 
 
 def pieces_of(path, user=()):
@@ -94,7 +123,8 @@ class Sentencepiece:
     def __init__(self, path):
         import sentencepiece
         self.p = sentencepiece.SentencePieceProcessor(model_file=path)
-        self.contents = ["<s>", "</s>", "<unk>", "<0x41>", "\u2581", "   ", "\t\t", "<user>"]
+        self.contents = ["<s>", "</s>", "<unk>", "<0x41>", "\u2581", "   ", "\t\t", "<user>",
+                         *special_pieces(path)]
 
     def ids(self, text, special):
         bos = [self.p.bos_id()] if special and self.p.bos_id() >= 0 else []
@@ -104,8 +134,14 @@ class Sentencepiece:
         self.p.encode(text)
 
 
-MODELS = ["small", "users", "unigram", "bytes"]
+MODELS = ["small", "users", "unigram", "bytes", "lattice", "kept", "spaces"]
 USER_PIECES = ["<user>", "<user>x", "\t\t", "\u2581\u2581\u2581\u2581\u2581", "\t"]
+# begins of one another, overlaps, spaces, what RULES replaces, U+2581, more than PrefixMatcher sees
+KEPT_PIECES = ["<user>", "<user>x", "<us", "er>x", "a b", "b c", "\ufb01", "\ufb01ne", "e\u0301", "on",
+               "\u2581\u2581", "\u2581the", "the router", "\r\n", "\u212b", "\u65e5\u672c",
+               "\u672c\u8a9e", ".", "\u00a9"]
+SPACE_PIECES = [" ", "  ", "a b", " b c ", "\u2581", "the router ", "o"]
+LONG_PIECES = ["z" * n for n in range(1, 71)]
 
 
 def unigram_pieces(path, fallback):
@@ -116,9 +152,15 @@ def unigram_pieces(path, fallback):
     return [p for p in made if fallback or p[2] != BYTE]
 
 
+def with_users(pieces, users):
+    out = [p for p in pieces if p[0] not in users]
+    return out[:3] + [(u, 0.0, USER) for u in users] + out[3:]
+
+
 def write_models(to):
     """Write small.model, with a table, users.model, with pieces of the user, unigram.model, with
-    a table, and bytes.model, with pieces for bytes."""
+    a table, bytes.model, with pieces for bytes; and lattice.model (Unigram), kept.model (BPE), with
+    both pieces of the user and a table, spaces.model, without marks."""
     fallback = os.path.join(to, "fallback.tokenizer.json")
     words = os.path.join(to, "unigram.tokenizer.json")
     with open(os.path.join(to, "unigram.model"), "wb") as f:
@@ -127,5 +169,13 @@ def write_models(to):
         f.write(model(unigram_pieces(words, True), one_space=False, kind=1))
     with open(os.path.join(to, "small.model"), "wb") as f:
         f.write(model(pieces_of(fallback), charsmap()))
+    with open(os.path.join(to, "lattice.model"), "wb") as f:
+        f.write(model(with_users(unigram_pieces(words, False)[:300], KEPT_PIECES), charsmap(),
+                      kind=1, fallback=False))
+    with open(os.path.join(to, "kept.model"), "wb") as f:
+        f.write(model(with_users(pieces_of(fallback), KEPT_PIECES + LONG_PIECES), charsmap()))
+    with open(os.path.join(to, "spaces.model"), "wb") as f:
+        f.write(model(with_users(unigram_pieces(words, False)[:100], SPACE_PIECES), charsmap(),
+                      one_space=False, kind=1, fallback=False, marks=False))
     with open(os.path.join(to, "users.model"), "wb") as f:
         f.write(model(pieces_of(fallback, USER_PIECES), one_space=False))

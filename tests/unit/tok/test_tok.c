@@ -13,7 +13,7 @@
 
 static const char *const fixtures[] = { "small", "fallback", "metaspace", "wordpiece",
 	"wordpiece_cased", "unigram", "precompiled", "suffix", "small.model", "users.model",
-	"unigram.model", "bytes.model" };
+	"unigram.model", "bytes.model", "lattice.model", "kept.model", "spaces.model" };
 
 static char *cases_of(const char *name)
 {
