@@ -355,7 +355,15 @@ def sentencepiece():
     put("sentencepiece", b"\1" + families.model(pieces + raw, families.charsmap({"b": "a"})))
     for more in ([], raw):
         put("sentencepiece", b"\1" + families.model(pieces + more, kind=1, fallback=bool(more)))
-    for name in ("small", "users", "unigram", "bytes"):
+    users = [(u, 0, 4) for u in ("a b", "aa", "\u2581x", " ", "o\u0301", "on", "onx")]
+    for kind in (1, 2):
+        for how in range(4):
+            put("sentencepiece", b"\1" + families.model(
+                pieces + users + (raw if kind == 2 else []), families.charsmap(), how & 1, True, kind,
+                kind == 2, how >> 1))
+    put("sentencepiece", b"\1" + families.model(
+        pieces + [("z" * n, 0, 4) for n in range(1, 68)], kind=1, fallback=False))
+    for name in families.MODELS:
         put("sentencepiece", b"\1" + open(f"tests/data/tok/{name}.model", "rb").read())
     for flags in range(16):
         put("lexicon", bytes([flags | 0x80, 9]) + bytes(range(3, 90)) * 2)

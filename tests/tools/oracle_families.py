@@ -78,21 +78,25 @@ def model(pieces, table=b"", one_space=True, prefix=True, kind=2, fallback=True,
 
 def fields(b):
     """Yield number and value of the fields of a message."""
+    at = 0
+
     def take():
-        nonlocal b
-        v = n = 0
+        nonlocal at
+        v = shift = 0
         while True:
-            v |= (b[n] & 127) << 7 * n
-            n += 1
-            if b[n - 1] < 128:
-                b = b[n:]
+            at += 1
+            v |= (b[at - 1] & 127) << shift
+            if b[at - 1] < 128:
                 return v
-    while b:
+            shift += 7
+    while at < len(b):
         key = take()
+        if key & 7 == 0:
+            yield key >> 3, take()
+            continue
         n = take() if key & 7 == 2 else 4
-        yield key >> 3, take() if key & 7 == 0 else b[:n]
-        if key & 7 != 0:
-            b = b[n:]
+        at += n
+        yield key >> 3, b[at - n:at]
 
 
 def special_pieces(path):

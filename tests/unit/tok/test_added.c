@@ -270,6 +270,72 @@ static void bytes_that_are_not_utf8(void **state)
 	added_free(a);
 }
 
+/* added_longest() ignores flags, and tells the price of each walk: of a chain of nodes, and of the
+ * rest of the only token, which is compared at once. */
+static void longest_at_a_place(void **state)
+{
+	enum { LONG = 4000 };
+	static char x[LONG], y[LONG], text[LONG];
+	const struct added_token t[] = { { SPAN("on"), 1, true, true, true }, { SPAN("one"), 2, true },
+		{ SPAN("on two"), 3 } };
+	struct added_token far[] = { { .content = { x, LONG } }, { .content = { y, LONG }, .id = 1 } };
+	const size_t want[] = { 0, 3, 0, 0, 0, 0, 2, 0, 0, 0, 0 };
+	struct span s = SPAN("xonex on tw");
+	struct added *a = added_new(t, 3);
+	uint64_t steps;
+
+	assert_non_null(a);
+	for (size_t i = 0; i < s.n; i++) {
+		uint8_t *p = edge_copy(s.p, s.n);
+
+		assert_int_equal(added_longest(a, span_of(p, s.n), i, &steps), want[i]);
+		assert_int_equal(steps > 0, s.p[i] == 'o');
+		edge_free(p, s.n);
+	}
+	added_free(a);
+	memset(x, 'a', LONG);
+	memcpy(y, x, LONG);
+	memcpy(text, x, LONG);
+	y[LONG - 1] = 'b';
+	text[LONG - 1] = 'c';
+	for (size_t n = 1; n <= 2; n++) {
+		assert_non_null(a = added_new(far, n));
+		assert_int_equal(added_longest(a, span_of(text, LONG), 0, &steps), 0);
+		assert_true(n == 1 ? steps > LONG / 64 : steps > LONG / 4);
+		assert_true(steps < LONG);
+		added_free(a);
+	}
+}
+
+/* A search with a budget ends when that is used up. */
+static void searches_are_charged(void **state)
+{
+	enum { LONG = 1000 };
+	static char x[LONG], y[LONG], text[20 * LONG];
+	struct added_token t[] = { { .content = { x, LONG } }, { .content = { y, LONG }, .id = 1 } };
+	const uint64_t all = (uint64_t)sizeof(text) * LONG;
+	struct work_left w = { .left = all };
+	struct added_at at = { .work = &w };
+	struct added_hit hit;
+	struct added *a;
+
+	memset(x, 'a', LONG);
+	memcpy(y, x, LONG);
+	memset(text, 'a', sizeof(text));
+	x[LONG - 1] = 'b';
+	y[LONG - 1] = 'c';
+	text[sizeof(text) - 1] = 'c';
+	assert_non_null(a = added_new(t, 2));
+	assert_true(added_next(a, span_of(text, sizeof(text)), &at, &hit));
+	assert_int_equal(hit.at, sizeof(text) - LONG);
+	assert_true(all - w.left > all / 4);
+	w.left = all / 4;
+	at = (struct added_at){ .work = &w };
+	assert_false(added_next(a, span_of(text, sizeof(text)), &at, &hit));
+	assert_true(work_spent(&w) && at.looks < 15 * LONG);
+	added_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +345,8 @@ int main(void)
 		cmocka_unit_test(marks_after_a_token),
 		cmocka_unit_test(first_byte_filter),
 		cmocka_unit_test(words),
+		cmocka_unit_test(longest_at_a_place),
+		cmocka_unit_test(searches_are_charged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,10 +214,57 @@ static void pieces_are_too_long(void **state)
 	assert_true(says(e.text, "too_long_to_divide"));
 }
 
+/* Write a model of <kind> with two pieces of the user that differ in their last byte. */
+static size_t twins(char *out, char kind)
+{
+	static const char unk[] = "\x0a\x09\x0a\x05<unk>\x18\x02\x0a\x03\x0a\x01" "a";
+	char text[514], *p = add(out, unk, sizeof(unk) - 1, "", 0), type[] = "\x12\x02\x18 ";
+
+	type[3] = kind;
+	memset(text, 'a', sizeof(text));
+	memcpy(text + 512, "\x18\x04", 2);
+	for (char last = 'b'; last <= 'c'; last++) {
+		text[511] = last;
+		p = add(p, "\x0a\x85\x04\x0a\x80\x04", 6, text, sizeof(text));
+	}
+	return (size_t)(add(p, type, 4, "", 0) - out);
+}
+
+/* Text that begins long pieces of the user at every byte and never ends one: the walks of the
+ * normalizer, and those of the search (BPE) or the lattice (Unigram), are charged. */
+static void walks_are_charged(void **state)
+{
+	static char model[2000], text[8000];
+	const uint64_t walks = sizeof(text) * 512 / 2, all = 100 * walks;
+	struct tok_source src = { .name = "twins.model" };
+
+	memset(text, 'a', sizeof(text));
+	for (char kind = 1; kind <= 2; kind++) {
+		struct tok_scratch *c = tok_scratch_new();
+		struct work_left *w = tok_scratch_work(c);
+		struct ids ids = { NULL, 0, 0 };
+		struct err e;
+		struct tok *t;
+
+		src.file = span_of(model, twins(model, kind));
+		assert_non_null(t = tok_load(&src, &e));
+		w->left = all;
+		assert_int_equal(tok_encode(t, c, span_of(text, sizeof(text)), 0, &ids), 0);
+		assert_true(all - w->left > (kind == 1 ? 5 * walks / 2 : 7 * walks / 4));
+		for (unsigned i = 1; i < 4; i++) {
+			w->left = i * walks / 2;
+			assert_int_equal(tok_encode(t, c, span_of(text, sizeof(text)), 0, &ids), TOK_SPENT);
+		}
+		ids_free(&ids);
+		tok_scratch_free(c);
+		tok_unref(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(bad_table), cmocka_unit_test(cuts),
-		cmocka_unit_test(pieces_are_too_long) };
+		cmocka_unit_test(pieces_are_too_long), cmocka_unit_test(walks_are_charged) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

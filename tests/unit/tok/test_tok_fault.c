@@ -59,6 +59,7 @@ static void loading(void **state)
 	load_all("small.model", NULL, NULL);
 	load_all("users.model", NULL, NULL);
 	load_all("unigram.model", NULL, NULL);
+	load_all("lattice.model", NULL, NULL);
 }
 
 static void encode_once(const struct tok *t, const struct ids *want)
@@ -109,6 +110,8 @@ static void encoding(void **state)
 	encode_all("small.model");
 	encode_all("users.model");
 	encode_all("bytes.model");
+	encode_all("lattice.model");
+	encode_all("kept.model");
 }
 
 static void images(void **state)
