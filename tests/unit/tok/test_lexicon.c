@@ -366,12 +366,12 @@ static void unigram(void **state)
 
 /* Sums of floats. After 990 "x" both ways through "abab" have the same rounded sum, and a, bab
  * wins because it is offered first; ab, ab would win if nothing were rounded, or only what is kept.
- * Below -100,000 the sums begin anew. */
-static void sums_are_rounded(void **state)
+ * Below -100,000 the sums begin anew; above 100,000, too, which pieces of the user reach. */
+static void rounded(double score)
 {
 	enum { MOST = 1200 };
 	static uint8_t text[MOST + 4];
-	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("x"), 1, -100 },
+	const struct lexicon_token t[] = { { SPAN("<u>"), 0, 0 }, { SPAN("x"), 1, score },
 		{ SPAN("a"), 2, -1 }, { SPAN("bab"), 3, -2 }, { SPAN("ab"), 4, -1.499f } };
 	struct lexicon_spec spec = { .kind = LEXICON_SENTENCE, .tokens = t, .n_tokens = 5, .unk = 0 };
 	static const struct { uint32_t n; token_id last; } c[] = { { 0, 4 }, { 990, 3 }, { 1200, 4 } };
@@ -392,6 +392,12 @@ static void sums_are_rounded(void **state)
 	}
 	ids_free(&ids);
 	lexicon_free(x);
+}
+
+static void sums_are_rounded(void **state)
+{
+	rounded(-100);
+	rounded(100);
 }
 
 /* The score of an unknown character, 10 below the least, is a float, too: -12.8f - 10 as a double
