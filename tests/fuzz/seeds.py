@@ -359,8 +359,8 @@ def sentencepiece():
     for kind in (1, 2):
         for how in range(4):
             put("sentencepiece", b"\1" + families.model(
-                pieces + users + (raw if kind == 2 else []), families.charsmap(), how & 1, True, kind,
-                kind == 2, how >> 1))
+                pieces + users + (raw if kind == 2 else []), families.charsmap(), how & 1, True,
+                kind, kind == 2, how >> 1))
     put("sentencepiece", b"\1" + families.model(
         pieces + [("z" * n, 0, 4) for n in range(1, 68)], kind=1, fallback=False))
     for name in families.MODELS:

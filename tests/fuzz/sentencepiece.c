@@ -2,8 +2,8 @@
  *
  * The first byte selects. 0: the number of bytes of the table (two bytes), the table, a text: the
  * normalizers that use the table, with and without a budget, and every key against a slow reader.
- * 1: a model; an accepted one gives the same ids again, and from its image; with any budget, it gives
- * no more. */
+ * 1: a model; an accepted one gives the same ids again, and from its image; with any budget, it
+ * gives no more. */
 #include "agent/base/mem.h"
 #include "agent/base/utf8.h"
 #include "agent/tok/charsmap.h"

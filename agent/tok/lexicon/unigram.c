@@ -5,9 +5,9 @@
  *
  * SentencePiece does the same with floats (LEXICON_SENTENCE). From 0.2.2 on a sum is rounded before
  * it is compared, and sums below -100,000 begin anew; up to 0.2.1 it is rounded only when it is
- * kept, so of nearly equal ways the later one may win. Here it is as from 0.2.2 on. Pieces of the user
- * have scores above 0, so sums above 100,000 begin anew, too. Rounding the double sum of two floats
- * is the sum of floats. */
+ * kept, so of nearly equal ways the later one may win. Here it is as from 0.2.2 on. Pieces of the
+ * user have scores above 0, so sums above 100,000 begin anew, too. Rounding the double sum of two
+ * floats is the sum of floats. */
 #include <math.h>
 
 #include "agent/base/mem.h"
