@@ -168,15 +168,53 @@ static inline bool job_guessed(const struct job *j)
 void job_start(struct route *r, struct route_scratch *s, const struct route_request *q, msec now,
 	       struct job *j, struct request_message *m);
 
-/* route.c: look the prompt up before the choice: in the index and in the memories of the rules. */
-void job_match(struct route *r, struct job *j);
-/* route.c: write the choice to <a>. The lock is held. */
-void job_answer(struct route *r, struct job *j, struct route_answer *a);
+/* take_back.c: undo what an earlier slice, or an earlier request of the same uid, has entered, with
+ * the server's turn. Sets <previous> and what is counted of it. */
+void job_take_back(struct route *r, struct job *j);
+/* Remove the entry of the same uid. The lock is held. */
+void job_take_entry_back(struct route *r, struct job *j, struct settling *st);
 
-/* route.c: store the claim in the entry of <uid>, which <p> is pending for. If the entry was
- * settled while the index committed, the claim is settled now. If there is no entry, no fact can
- * settle it: then it is confirmed, or cancelled in shadow mode. <claim> is 0 if the index had no
- * room. */
+/* job_match.c: look the prompt up before the choice: in the index and in the memories of the
+ * rules. */
+void job_match(struct route *r, struct job *j);
+
+/* choose.c: take the options of the request's pool. */
+void job_enter_pool(struct job *j);
+/* Choose among the servers that the load names: set <choice>, and what it was made from. Counts
+ * and enters nothing. The lock is held. */
+void job_choose(struct route *r, struct job *j, struct rng *rng);
+/* Return the reason of a choice that was made, and of a body that was read: WHY_COLD if it has a
+ * prompt. */
+enum why why_of_choice(const struct job *j);
+enum why why_of_found(enum request_found f);
+
+/* chosen.c: choose, count and note the choice, and enter it in the ledger. The lock is held. */
+void job_choose_server(struct route *r, struct job *j, struct settling *st);
+
+/* Return the rules to compare. Returns NULL if there are none, or the request is to cost little. */
+static inline struct compare *job_compared(const struct job *j)
+{
+	return j->pool_seen != NULL && !j->no_compare ? j->pool_seen->route->compare : NULL;
+}
+
+/* ledger_enter.c: close the oldest entries until there is room for one more; enter the request at
+ * <s>, the chosen candidate <c>. <turn_before>: turn of <s> before this one. The lock is held. */
+void job_ledger_room(struct route *r, struct job *j, struct settling *st);
+void job_ledger_enter(struct route *r, struct job *j, struct server *s,
+    const struct candidate *c, uint64_t turn_before);
+
+/* job_answer.c: write the choice to <a>. The lock is held. */
+void job_answer(struct route *r, struct job *j, struct route_answer *a);
+/* Store the decision, and clear what <a> says about servers if the pool is not on. */
+void job_hide_choice(struct job *j, struct route_answer *a);
+/* Return <tokens> of a prompt as its engine counts them. */
+uint64_t job_as_counted(const struct job *j, uint64_t tokens);
+
+/* commit.c: let the index, the rules and the siblings know what was decided. */
+void job_tell_choice(struct route *r, struct job *j);
+/* Store the claim in the entry of <uid>, which <p> is pending for. If the entry was settled while
+ * the index committed, the claim is settled now. If there is no entry, no fact can settle it: then
+ * it is confirmed, or cancelled in shadow mode. <claim> is 0 if the index had no room. */
 void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
     index_claim claim, server_id to, bool shadow, msec now);
 
@@ -258,16 +296,6 @@ void hints_learn(struct pool *p, uint32_t tokens);
 
 /* describe.c: set j->asks. <with_body>: some rule looks at the hash of the whole body. */
 void job_describe(const struct route *r, struct job *j, bool with_body);
-
-/* route.c: take the options of the request's pool. */
-void job_enter_pool(struct job *j);
-/* Choose among the servers that the load names: set <choice>, and what it was made from. Counts
- * and enters nothing. The lock is held. */
-void job_choose(struct route *r, struct job *j, struct rng *rng);
-/* Return the reason of a choice that was made, and of a body that was read: WHY_COLD if it has a
- * prompt. */
-enum why why_of_choice(const struct job *j);
-enum why why_of_found(enum request_found f);
 
 /* doubt.c: set what the first token of the request, which was sent to <c>, will tell. */
 struct doubt job_doubt(const struct route *r, const struct job *j, const struct candidate *c);

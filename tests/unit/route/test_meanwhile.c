@@ -1,6 +1,6 @@
-/* test_meanwhile.c - events about a request while it is being decided. This file includes route.c
- * with a hook before its match and one before its commit, where the test acts like another
- * thread. */
+/* test_meanwhile.c - events about a request while it is being decided. This file includes
+ * job_match.c and commit.c with a hook before the match and one before the commit, where the test
+ * acts like another thread. */
 #include "tests/unit/route/world.h"
 
 static struct world w;
@@ -17,7 +17,8 @@ static void meanwhile(void (**what)(void))
 
 #define index_match(...)	(meanwhile(&before_match), index_match(__VA_ARGS__))
 #define index_commit_at(...)	(meanwhile(&before_commit), index_commit_at(__VA_ARGS__))
-#include "agent/route/route.c"
+#include "agent/route/job_match.c"
+#include "agent/route/commit.c"
 #undef index_match
 #undef index_commit_at
 
