@@ -1,4 +1,5 @@
-/* Passes received bytes to serve and sends the answers: those to one read in one send().
+/* Passes received bytes to serve and sends the answers: those to one read in one send(). Of the last
+ * of them the decision is finished after it: serve_finish(). Until then nothing is read or freed.
  *
  * While a peer does not read its answers, nothing is read from it. So a connection never holds more
  * than one buffer of each kind. */
@@ -6,22 +7,35 @@
 
 #include "agent/loop/sock_conn_in.h"
 
-int sock_flush(struct sock *s)
+/* Returns false if the connection is broken. */
+static bool send_out(struct sock *s)
 {
 	struct conn_buf *out = &s->out;
 	ssize_t n;
 
-	if (out->n > s->sent) {
-		n = send(s->io.fd, out->p + s->sent, out->n - s->sent, MSG_NOSIGNAL);
-		if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			sock_free(s, &s->w->socks_count.closed_error);
-			return -1;
-		}
-		count_add(&s->w->socks_count.writes, 1);
-		if (n > 0) {
-			s->sent += (size_t)n;
-			count_add(&s->w->socks_count.bytes_out, (uint64_t)n);
-		}
+	if (out->n == s->sent)
+		return true;
+	n = send(s->io.fd, out->p + s->sent, out->n - s->sent, MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return false;
+	count_add(&s->w->socks_count.writes, 1);
+	if (n > 0) {
+		s->sent += (size_t)n;
+		count_add(&s->w->socks_count.bytes_out, (uint64_t)n);
+	}
+	return true;
+}
+
+/* The answers are sent before the last decision is finished, which still needs its bytes in <in>. */
+int sock_flush(struct sock *s)
+{
+	struct conn_buf *out = &s->out;
+	bool sent = send_out(s);
+
+	serve_finish(&s->w->env);
+	if (!sent) {
+		sock_free(s, &s->w->socks_count.closed_error);
+		return -1;
 	}
 	if (out->n > s->sent) {
 		conn_buf_wipe_rest(out);

@@ -28,9 +28,9 @@ void sock_free(struct sock *s, uint64_t *reason)
 	close(s->io.fd);
 	list_remove(&s->link);
 	list_remove(&s->ready);
+	serve_fini(&s->serve);		/* before <in>: it may finish a decision */
 	conn_buf_return(&s->in, &w->spare_in, &w->agent->budget);
 	conn_buf_return(&s->out, &w->spare_out, &w->agent->budget);
-	serve_fini(&s->serve);
 	mem_free(s);
 }
 

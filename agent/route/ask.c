@@ -3,6 +3,8 @@
  * The same steps as route_decide(), less all that learns: no entry in the ledger, no claim, no
  * counter, no record, no turn of the server. The servers are those of the last load string, because
  * no HAProxy process asks. The prompt is not remembered (request.aside), and chance is a copy. */
+#include <assert.h>
+
 #include "agent/base/rng.h"
 #include "agent/route/job_in.h"
 
@@ -61,6 +63,7 @@ void route_ask(struct route *r, struct route_scratch *s, const struct route_requ
 	struct request_message m;
 	struct job j;
 
+	assert(!s->unfinished);
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, now, &j, &m);
 	m.has_uid = false;
@@ -76,7 +79,7 @@ void route_ask(struct route *r, struct route_scratch *s, const struct route_requ
 	pthread_mutex_lock(&r->lock);
 	ask_locked(r, &j, &a);
 	pthread_mutex_unlock(&r->lock);
-	explain_fill(r, &j, q, &a, x);
+	explain_fill(r, &j, q->uid, &a, x);
 	space[0] = j.rq.space.h[0];
 	space[1] = j.rq.space.h[1];
 	request_keep_body(&j.rq);

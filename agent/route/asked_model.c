@@ -8,6 +8,8 @@
  *
  * The openings of a tenant are not shared here, whatever <isolate_tenants> says, because the pool
  * with that option is not known yet. */
+#include <assert.h>
+
 #include "agent/route/job_in.h"
 
 const char *model_from_text(enum model_from f)
@@ -117,6 +119,7 @@ void route_model(struct route *r, struct route_scratch *s, const struct route_re
 	struct request *rq;
 	struct job j;
 
+	assert(!s->unfinished);
 	*m = (struct route_model){ .from = MODEL_FROM_NONE };
 	pthread_rwlock_rdlock(&r->opts_lock);
 	job_start(r, s, q, now, &j, &msg);

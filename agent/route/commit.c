@@ -40,6 +40,8 @@ void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
 		e->pending = NULL;
 		attached = true;
 	}
+	if (r->n_waiting > 0)
+		pthread_cond_broadcast(&r->finished);
 	pthread_mutex_unlock(&r->lock);
 	if (attached || claim == 0)
 		return;
@@ -66,15 +68,12 @@ static void remember_sent(struct job *j, server_id to)
 static struct index_place commit_pages(struct route *r, struct job *j)
 {
 	struct index_place end;
-	index_claim claim;
 
 	if (j->grown_pages > 0)		/* before the commit evicts for them once more */
 		index_take_output(r->index, j->to, j->grown_pages * j->rq.space.page_room, j->grown_since);
-	claim = index_commit_at(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
+	j->claim = index_commit_at(r->index, &j->rq.space, j->scratch->rq.pages.p, j->rq.n_pages,
 	    &j->scratch->match, j->to, j->rq.now,
 	    (unsigned)(j->rq.prompt->priority - PROMPT_PRIORITY_MIN), &end);
-	attach_claim(r, j->rq.uid, &j->pending, claim, j->to, j->pool_opts->mode == MODE_SHADOW,
-	    j->rq.now);
 	if (j->turn.key != 0)
 		job_session_placed(r, j, end);
 	return end;
@@ -89,8 +88,28 @@ void job_tell_choice(struct route *r, struct job *j)
 		remember_sent(j, j->scratch->candidates[j->choice.first].id);
 	if (j->choice.first >= 0 && j->rq.n_pages > 0 && j->to != SERVER_NONE)
 		end = commit_pages(r, j);
-	if (j->sent.entered)
+	if (j->entered && r->sharing != NULL)
 		share_placed(r, j, end);
 	else if (j->told)
 		share_taken_back(r, j->rq.uid, j->told_part, false);
+}
+
+void job_finished(struct route *r, struct job *j)
+{
+	if (j->entered || j->claim != 0)
+		attach_claim(r, j->rq.uid, &j->pending, j->claim, j->to, j->pool_opts->mode == MODE_SHADOW,
+		    j->rq.now);
+}
+
+struct ledger_entry *finished_entry(struct route *r, uint64_t uid)
+{
+	struct ledger_entry *e;
+
+	while ((e = ledger_find(&r->ledger, uid)) != NULL && e->pending != NULL &&
+	       open_of(e)->owner == NULL) {
+		r->n_waiting++;
+		pthread_cond_wait(&r->finished, &r->lock);
+		r->n_waiting--;
+	}
+	return e;
 }

@@ -146,14 +146,14 @@ static void put_prompt(
 	x->n_blocks = decisions_blocks(r->decisions, &p, of, j->scratch->blocks);
 }
 
-void explain_fill(struct route *r, const struct job *j, const struct route_request *q,
+void explain_fill(struct route *r, const struct job *j, struct span uid,
     const struct route_answer *a, struct decision *x)
 {
-	size_t n = q->uid.n < DECISION_UID_MAX ? q->uid.n : DECISION_UID_MAX;
+	size_t n = uid.n < DECISION_UID_MAX ? uid.n : DECISION_UID_MAX;
 
 	memset(x, 0, sizeof(*x));
 	if (n > 0)
-		memcpy(x->uid, q->uid.p, n);
+		memcpy(x->uid, uid.p, n);
 	x->uid_hash = j->rq.uid;
 	x->at = j->rq.now;
 	x->pool = j->pool_seen != NULL ? j->pool_seen->name : NULL;
@@ -170,14 +170,14 @@ void explain_fill(struct route *r, const struct job *j, const struct route_reque
 	put_choice(j, x);
 }
 
-void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
+uint64_t explain(struct route *r, struct job *j, struct span uid, const struct route_answer *a)
 {
 	struct decision *x = &j->scratch->decision;
 
 	if (r->decisions == NULL)
-		return;
-	explain_fill(r, j, q, a, x);
-	a->decision = decisions_put(r->decisions, x, j->scratch->blocks);
+		return 0;
+	explain_fill(r, j, uid, a, x);
+	return decisions_put(r->decisions, x, j->scratch->blocks);
 }
 
 void route_took(struct route *r, const struct route_answer *a, usec us)

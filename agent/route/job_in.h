@@ -82,10 +82,11 @@ struct job {
 	enum fact_step step;
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
 	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */
-	struct ledger_pending pending;	/* what becomes of it before its claim is stored */
-	/* for siblings, if there are any: share_put.c; <chain> also for the record of the decision */
+	bool entered;			/* it is in the ledger */
+	struct ledger_pending pending;	/* what becomes of it before it is finished */
+	index_claim claim;		/* of its pages, until then; 0: none */
+	/* for siblings, if there are any and it was entered: share_put.c; <chain> also for the record of the decision */
 	struct {
-		bool entered;		/* the request is in the ledger; then also: */
 		double nominal_s, unseen_s;
 		uint64_t tokens, work_tokens;
 		uint32_t branched, taken_up;
@@ -97,6 +98,34 @@ struct job {
 	bool told;			/* siblings know an entry of this uid that was taken back */
 	uint32_t told_part;
 	struct job_prefill prefill;
+};
+
+/* Working memory of one thread. */
+struct route_scratch {
+	struct request_scratch rq;
+	struct index_match match;
+	struct marks marks;
+	struct events_match reports;	/* .hits NULL: not needed so far */
+	uint32_t n_reports;		/* matches so far */
+	uint32_t report_sizes[SOURCE_SIZES];	/* page sizes of the last one; 0: none */
+	struct reported reported[SOURCES_MAX];
+	struct page_vec report_pages;
+	struct candidate candidates[SERVERS_MAX];
+	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
+	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
+	char prefill[SERVER_NAME_MAX + 1], prefill_address[HOST_PORT_MAX + 1];
+	struct compare_scratch compare;
+	struct decision decision;
+	uint64_t *chain;		/* of the prompt: mark_prompt(); NULL: none so far */
+	uint32_t blocks[DECISION_BLOCKS_MAX];
+	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
+	/* the last decision: route_begin() */
+	bool unfinished;		/* route_finish() is due, and the options are locked until then */
+	struct job job;
+	struct settling settling;
+	struct span uid;
+	struct route_answer answer;
+	uint64_t record;		/* its number; 0: none */
 };
 
 /* Return the tokens of the prompt that its session has sent before, by the longest of its tails; 0:
@@ -212,6 +241,13 @@ uint64_t job_as_counted(const struct job *j, uint64_t tokens);
 
 /* commit.c: let the index, the rules and the siblings know what was decided. */
 void job_tell_choice(struct route *r, struct job *j);
+/* The last step of a decision: its claim goes to its entry, and facts of it may be learned. */
+void job_finished(struct route *r, struct job *j);
+/* Find the entry of <uid>. If this agent has decided on it and the decision is not finished, wait
+ * for that. So what follows a request finds all that it leaves behind, whichever thread it comes
+ * to. Returns NULL if there is none. The lock is held, and released in between; the thread may have
+ * no unfinished decision itself. */
+struct ledger_entry *finished_entry(struct route *r, uint64_t uid);
 /* Store the claim in the entry of <uid>, which <p> is pending for. If the entry was settled while
  * the index committed, the claim is settled now. If there is no entry, no fact can settle it: then
  * it is confirmed, or cancelled in shadow mode. <claim> is 0 if the index had no room. */
@@ -366,10 +402,11 @@ static inline uint32_t marked_pages(const struct route *r, const struct job *j)
 void job_share(struct route *r, struct job *j);
 
 /* explain.c: write what <a> says and why to <x>, with its blocks in the scratch. */
-void explain_fill(struct route *r, const struct job *j, const struct route_request *q,
+void explain_fill(struct route *r, const struct job *j, struct span uid,
     const struct route_answer *a, struct decision *x);
-/* explain.c: record it. Takes only the lock of the ring. */
-void explain(struct route *r, struct job *j, const struct route_request *q, struct route_answer *a);
+/* explain.c: record it. Returns the number of the record; 0: none are kept. Takes only the lock of
+ * the ring. */
+uint64_t explain(struct route *r, struct job *j, struct span uid, const struct route_answer *a);
 
 /* traffic_put.c: record a decision that had a prompt, without a lock of the route's; and a fact.
  * <uid> 0: it has none. <output_tokens>: answer_tokens() of <f>. */

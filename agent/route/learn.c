@@ -538,7 +538,7 @@ static void learn_open(
 void learn_locked(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
 {
-	struct ledger_entry *e = uid != 0 ? ledger_find(&r->ledger, uid) : NULL;
+	struct ledger_entry *e = uid != 0 ? finished_entry(r, uid) : NULL;
 
 	if (!out->theirs)
 		count_fact(r, uid, e, f, now);

@@ -57,8 +57,8 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 		 &r->ledger, j->rq.uid, s, sl, &work, tokens, j->common_tokens, j->rq.now)) == NULL)
 		return;
 	o = open_of(e);
-	if (j->rq.n_pages > 0)
-		e->pending = &j->pending;
+	j->entered = true;
+	e->pending = &j->pending;
 	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
 	    !j->rq.news.bounded) {
 		o->lesson.agree = j->rq.agree;
@@ -100,7 +100,6 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	if (r->sharing == NULL)
 		return;
 	o->part = share_part(r->sharing, j->rq.space.h[0]);
-	j->sent.entered = true;
 	j->sent.nominal_s = nominal_s;
 	j->sent.unseen_s = nominal_s - seen_s;
 	j->sent.tokens = tokens;

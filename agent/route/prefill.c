@@ -277,7 +277,7 @@ void prefill_tell(struct route *r, struct job *j)
 		attach_claim(
 		    r, prefill_uid(r, j->rq.uid), &pf->pending, claim, pf->id, false, j->rq.now);
 	}
-	if (j->sent.entered)
+	if (j->entered && r->sharing != NULL)
 		tell_siblings(r, j, end);
 }
 

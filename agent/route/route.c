@@ -1,11 +1,15 @@
 /* route.c - one request, one direction:
  *
- *   body -> prompt, pages -> match -> [ load -> candidates -> choose -> ledger ] -> commit
- *           job_match.c                 candidates.c  choose.c  ledger_enter.c      commit.c
- *           after take_back.c                         chosen.c  job_answer.c
+ *   body -> prompt, pages -> match -> [ load -> candidates -> choose -> ledger ] -> answer -> commit
+ *           job_match.c                 candidates.c  choose.c  ledger_enter.c      |         commit.c
+ *           after take_back.c                         chosen.c  job_answer.c        |         explain.c
+ *                                                                 route_begin()  <--+--> route_finish()
  *
  * The part in brackets runs under the route's lock. Matching and committing do not, so that only
- * microseconds are serial. */
+ * microseconds are serial. The caller sends the answer before the rest is done. What comes of the
+ * request to another thread meanwhile waits for that: finished_entry(). */
+#include <assert.h>
+
 #include "agent/route/job_in.h"
 
 uint64_t route_uid(const struct route *r, struct span uid)
@@ -106,11 +110,11 @@ static void decide_off(
 static void decide_request(
     struct route *r, struct job *j, const struct route_request *q, struct route_answer *a)
 {
-	struct settling st;
+	struct settling *st = &j->scratch->settling;
 	uint64_t work;
 	bool prompt;
 
-	settling_init(&st);
+	settling_init(st);
 	job_enter_pool(j);
 	job_take_back(r, j);
 	work = request_take_work(&j->rq, q->work);
@@ -129,47 +133,93 @@ static void decide_request(
 	}
 	j->rq.more = a->more;
 	pthread_mutex_lock(&r->lock);
-	decide_locked(r, j, a, &st);
+	decide_locked(r, j, a, st);
 	attached_request(r, j, q, prompt);
 	pthread_mutex_unlock(&r->lock);
-	settle_given(r, &st);
+}
+
+/* Return true if a decision was made, so that route_finish() is due. */
+static bool decide_body(struct route *r, struct job *j, const struct request_message *m,
+    const struct route_request *q, struct route_answer *a)
+{
+	if (q->seq <= 0 && pool_options_of(j->opts, j->rq.pool)->mode == MODE_OFF) {
+		decide_off(r, j, q, a);
+		return false;
+	}
+	a->stands = !request_take_body(&j->rq, m) || !request_is_due(&j->rq);
+	if (a->stands) {
+		a->more = j->rq.more;
+		return false;
+	}
+	decide_request(r, j, q, a);
+	return true;
+}
+
+static void count_slice(struct route *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->stats.slices++;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* The options stay locked if a decision is left to be finished. They must be those of the choice: a
+ * rule's memory that was asked for a match is told of it, and a mode that named no server names none
+ * now. New options, and requests that come after them, wait until then, as they wait for the
+ * decision itself: the caller does no more than one write to a socket meanwhile, which does not
+ * block, and takes this lock no second time (opts_lock_init()). */
+void route_begin(struct route *r, struct route_scratch *s, const struct route_request *q,
+		 msec now, struct route_answer *a)
+{
+	struct request_message m;
+	struct job *j = &s->job;
+
+	assert(!s->unfinished);
+	*a = (struct route_answer){
+		.why = WHY_NOPROMPT, .rank = -1, .wait_ms = -1, .pool = ROUTE_NO_POOL,
+	};
+	s->record = 0;
+	pthread_rwlock_rdlock(&r->opts_lock);
+	job_start(r, s, q, now, j, &m);
+	if (q->uid.n == 0)
+		j->rq.uid = number_nameless(r);
+	s->unfinished = decide_body(r, j, &m, q, a);
+	if (j->pool_seen != NULL && !a->stands)
+		a->pool = j->pool_seen->number;
+	if (q->seq > 0)
+		count_slice(r);
+	s->uid = q->uid;
+	s->answer = *a;
+	if (!s->unfinished) {
+		request_keep_body(&j->rq);
+		pthread_rwlock_unlock(&r->opts_lock);
+	} else if (j->rq.more) {	/* its next slice may come to another thread */
+		route_finish(r, s);
+	}
+}
+
+uint64_t route_finish(struct route *r, struct route_scratch *s)
+{
+	struct job *j = &s->job;
+
+	if (!s->unfinished)
+		return s->record;
+	settle_given(r, &s->settling);
 	job_tell_choice(r, j);
-	settle(r, &st, j->rq.now);
-	explain(r, j, q, a);
+	settle(r, &s->settling, j->rq.now);
+	s->record = explain(r, j, s->uid, &s->answer);
 	traffic_job(r, j);
+	request_keep_body(&j->rq);
+	job_finished(r, j);
+	s->unfinished = false;
+	pthread_rwlock_unlock(&r->opts_lock);
+	return s->record;
 }
 
 void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
 		  msec now, struct route_answer *a)
 {
-	struct request_message m;
-	struct job j;
-
-	*a = (struct route_answer){
-		.why = WHY_NOPROMPT, .rank = -1, .wait_ms = -1, .pool = ROUTE_NO_POOL,
-	};
-	pthread_rwlock_rdlock(&r->opts_lock);
-	job_start(r, s, q, now, &j, &m);
-	if (q->uid.n == 0)
-		j.rq.uid = number_nameless(r);
-	if (q->seq <= 0 && pool_options_of(j.opts, j.rq.pool)->mode == MODE_OFF) {
-		decide_off(r, &j, q, a);
-	} else {
-		a->stands = !request_take_body(&j.rq, &m) || !request_is_due(&j.rq);
-		if (a->stands)
-			a->more = j.rq.more;
-		else
-			decide_request(r, &j, q, a);
-	}
-	if (j.pool_seen != NULL && !a->stands)
-		a->pool = j.pool_seen->number;
-	request_keep_body(&j.rq);
-	if (q->seq > 0) {
-		pthread_mutex_lock(&r->lock);
-		r->stats.slices++;
-		pthread_mutex_unlock(&r->lock);
-	}
-	pthread_rwlock_unlock(&r->opts_lock);
+	route_begin(r, s, q, now, a);
+	a->decision = route_finish(r, s);
 }
 
 void route_decline(struct route *r, const struct route_request *q, struct route_answer *a)

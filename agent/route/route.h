@@ -172,7 +172,18 @@ struct route_answer {
 					 * for this slice, or it came before */
 };
 
-/* Decide on the body of a message route or route-N. Always sets <a>. */
+/* Decide on the body of a message route or route-N. Always sets <a>, except a->decision. What the
+ * decision leaves behind, in the index, the records and for siblings, is left to route_finish(),
+ * which must follow before <s> is used for anything else, before this thread learns a fact, and
+ * while what <q> points to is unchanged; it does nothing if nothing is left. In between the thread
+ * holds a lock for reading that new options wait for, so it may only do what does not block. What
+ * other threads learn of this request waits, too. */
+void route_begin(struct route *r, struct route_scratch *s, const struct route_request *q,
+		 msec now, struct route_answer *a);
+/* Returns the number of the record of the last decision of <s>; 0: none is kept. */
+uint64_t route_finish(struct route *r, struct route_scratch *s);
+
+/* Do both. */
 void route_decide(struct route *r, struct route_scratch *s, const struct route_request *q,
 		  msec now, struct route_answer *a);
 

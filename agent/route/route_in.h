@@ -140,6 +140,8 @@ struct route {
 	 * the scanner works. policy_choose(), which is arithmetic on its arguments, runs under it,
 	 * so that two requests at once do not both see the same idle server. */
 	pthread_mutex_t lock;
+	pthread_cond_t finished;	/* a decision is; for those that wait: finished_entry() */
+	unsigned n_waiting;
 	struct fleet fleet;
 	struct ledger ledger;		/* of struct open_request */
 	struct answered answered[ANSWERED_MAX];		/* at uid % ANSWERED_MAX */
@@ -162,26 +164,6 @@ struct route {
 	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name; 0: free */
 	uint64_t models_asked;		/* bit i: requests named opts.models[i] */
 	struct route_stats stats;
-};
-
-struct route_scratch {
-	struct request_scratch rq;
-	struct index_match match;
-	struct marks marks;
-	struct events_match reports;	/* .hits NULL: not needed so far */
-	uint32_t n_reports;		/* matches so far */
-	uint32_t report_sizes[SOURCE_SIZES];	/* page sizes of the last one; 0: none */
-	struct reported reported[SOURCES_MAX];
-	struct page_vec report_pages;
-	struct candidate candidates[SERVERS_MAX];
-	uint32_t own[SERVERS_MAX];	/* tokens of each server in the memory of the pool's rule */
-	char server[SERVER_NAME_MAX + 1], alt[SERVER_NAME_MAX + 1];
-	char prefill[SERVER_NAME_MAX + 1], prefill_address[HOST_PORT_MAX + 1];
-	struct compare_scratch compare;
-	struct decision decision;
-	uint64_t *chain;		/* of the prompt: mark_prompt(); NULL: none so far */
-	uint32_t blocks[DECISION_BLOCKS_MAX];
-	uint64_t recorded[TRAFFIC_BLOCKS_MAX];
 };
 
 /* Claims to tell the index of once the lock is released: at most so many for one call. The last

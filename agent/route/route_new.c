@@ -1,6 +1,8 @@
 /* route_new.c - from options to a router and back; the working memory of its threads. */
+#include <assert.h>
+
 #include "agent/base/mem.h"
-#include "agent/route/route_in.h"
+#include "agent/route/job_in.h"
 
 /* Set numbers and floors of the tenants that the options name. */
 static void set_tenants(struct route *r)
@@ -84,6 +86,7 @@ struct route *route_new(const struct route_opts *o, const struct hash_key *key, 
 	r->key = *key;
 	opts_lock_init(&r->opts_lock);
 	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->finished, NULL);
 	fleet_init(&r->fleet);
 	sources_init(&r->sources, o->prompt.token_page, o->events_max_bytes);
 	rng_init(&r->rng, seed);
@@ -122,6 +125,7 @@ void route_free(struct route *r)
 	sources_fini(&r->sources);
 	decisions_free(r->decisions);
 	route_opts_free(&r->opts);
+	pthread_cond_destroy(&r->finished);
 	pthread_mutex_destroy(&r->lock);
 	pthread_rwlock_destroy(&r->opts_lock);
 	mem_wipe(&r->key, sizeof(r->key));
@@ -196,6 +200,7 @@ struct route_scratch *route_scratch_new(struct route *r)
 
 void route_scratch_wipe(struct route_scratch *s)
 {
+	assert(!s->unfinished);
 	request_scratch_wipe(&s->rq);
 }
 
@@ -203,6 +208,7 @@ void route_scratch_free(struct route_scratch *s)
 {
 	if (s == NULL)
 		return;
+	assert(!s->unfinished);
 	request_scratch_fini(&s->rq);
 	index_match_fini(&s->match);
 	events_match_fini(&s->reports);

@@ -287,7 +287,7 @@ static void learn_theirs(struct route *r, uint64_t uid, const struct fact *f, ms
 
 	pthread_rwlock_rdlock(&r->opts_lock);
 	pthread_mutex_lock(&r->lock);
-	e = ledger_find(&r->ledger, uid);
+	e = finished_entry(r, uid);
 	if (f->kind == FACT_FIRST && e != NULL && e->answered)
 		count_add_any(&r->sharing->n.repeated, 1);
 	else

@@ -31,6 +31,7 @@ void job_take_back(struct route *r, struct job *j)
 
 	settling_init(&st);
 	pthread_mutex_lock(&r->lock);
+	finished_entry(r, j->rq.uid);
 	j->pool_seen = pool_met(r, j->rq.pool);
 	j->isolated = job_is_isolated(j);
 	job_take_entry_back(r, j, &st);

@@ -1,7 +1,9 @@
 /* serve.c - frames in, ACKs out; each NOTIFY is answered before the next frame is read.
  *
- * Nothing of a NOTIFY is kept between calls, and its bytes are never copied: arguments point into
- * the connection's buffer until the answer is written. The ACK of a message with a fact sets only
+ * The bytes of a NOTIFY are never copied: arguments point into the connection's buffer until its
+ * decision is finished, which is after the ACK, but before the next message is handled. So effects
+ * have the order of messages, and of the frames that came together only the last answer is sent
+ * before its decision is finished. The ACK of a message with a fact sets only
  * <more>, because HAProxy still writes its log line from the variables of the decision. */
 #include "agent/base/count.h"
 #include "agent/route/vars.h"
@@ -28,6 +30,7 @@ void serve_init(struct serve *s, struct serve_env *env, const struct spop_conn_o
 
 void serve_fini(struct serve *s)
 {
+	serve_finish(s->env);
 	spop_conn_fini(&s->conn);
 }
 
@@ -120,6 +123,7 @@ static void put_model(struct spop_ack *a, const struct route_model *m)
 /* Results of all messages of one NOTIFY. */
 struct outcome {
 	bool decided, later, asked_model;
+	bool begun;		/* <answer> is of route_begin() */
 	uint32_t vars;		/* of the decision, that are wanted */
 	struct route_answer answer;
 	struct route_model model;
@@ -169,6 +173,7 @@ static void on_route(
 	    : env->wall != NULL               ? env->wall(env->clock_arg)
 					      : 0;
 	o->decided = true;
+	o->begun = wait != SERVE_LATE;
 	o->later = q.seq > 0;
 	o->vars = vars_of(&env->list, q.vars);
 	if (wait == SERVE_LATE) {
@@ -176,7 +181,7 @@ static void on_route(
 		return;
 	}
 	bound_by_wait(env, wait, &q);
-	route_decide(env->route, env->scratch, &q, now, &o->answer);
+	route_begin(env->route, env->scratch, &q, now, &o->answer);
 }
 
 static void on_model(
@@ -223,8 +228,10 @@ static msec clock_of_messages(struct serve_env *env, const struct spop_message *
 
 static void on_message(struct serve *s, struct spop_message *m, usec start, struct outcome *o)
 {
-	msec now = s->env->message_clock != NULL ? clock_of_messages(s->env, m) : start / 1000;
+	msec now;
 
+	route_finish(s->env->route, s->env->scratch);	/* of the message before */
+	now = s->env->message_clock != NULL ? clock_of_messages(s->env, m) : start / 1000;
 	count_add(&s->env->count->messages, 1);
 	switch (message_kind(m)) {
 	case MESSAGE_ROUTE:
@@ -281,11 +288,32 @@ static void on_notify(struct serve *s, const struct spop_event *ev, usec start, 
 		count_add(&env->count->args_bad, 1);
 	us = env->clock(env->clock_arg) - start;
 	put_outcome(s, ev, &o, us, out);
-	if (o.decided) {
-		count_time(env->count, us);
-		route_took(env->route, &o.answer, us);
-		serve_pool_count(env->pools, &o.answer, o.later, us);
-	}
+	if (!o.decided)
+		return;
+	env->unfinished = (struct serve_unfinished){
+		.any = true, .recorded = o.begun, .later = o.later,
+		.answer = o.answer, .us = us,
+	};
+	if (s->conn.joined.p != NULL)		/* freed with the next look at the input */
+		serve_finish(env);
+}
+
+void serve_finish(struct serve_env *env)
+{
+	struct serve_unfinished *u = &env->unfinished;
+	uint64_t record;
+	usec start;
+
+	if (!u->any)
+		return;
+	u->any = false;
+	start = env->clock(env->clock_arg);
+	record = route_finish(env->route, env->scratch);
+	u->us += env->clock(env->clock_arg) - start;
+	u->answer.decision = u->recorded ? record : 0;
+	count_time(env->count, u->us);
+	route_took(env->route, &u->answer, u->us);
+	serve_pool_count(env->pools, &u->answer, u->later, u->us);
 }
 
 static void on_close(struct serve *s, const struct spop_event *ev)
@@ -353,6 +381,8 @@ size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *
 	size_t used = 0, took = 1;
 
 	while (took > 0 && !s->closing && out->cap - out->n >= ANSWER_MAX) {
+		if (n - used >= SPOP_LENGTH_BYTES)	/* maybe a frame */
+			serve_finish(s->env);
 		took = one_frame(s, spop_conn_next, in + used, n - used, out);
 		used += took;
 	}
@@ -361,6 +391,7 @@ size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *
 
 void serve_lose(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out)
 {
+	serve_finish(s->env);
 	one_frame(s, spop_conn_lose, in, n, out);
 }
 

@@ -23,7 +23,8 @@ struct serve_counters {
 	uint64_t uncompared;	/* route messages decided without the rules of policy.compare */
 	uint64_t hurried;	/* route messages decided with less work */
 	uint64_t closed_by_peer, closed_bad[SPOP_STATUS_UNKNOWN + 1];
-	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];	/* agent time of route messages */
+	/* agent time of route messages: until the ACK, and to finish the decision after it */
+	uint64_t us_sum, us_count, us_bucket[SERVE_SECONDS_BUCKETS];
 };
 
 /* Histograms of one pool in one thread: time of its route messages in us, prompt tokens of its
@@ -87,6 +88,12 @@ struct serve_env {
 	enum serve_wait (*wait)(void *arg, usec now, msec asked);
 	void *wait_arg;
 	struct serve_list list;
+	/* the last decision, if serve_finish() is due */
+	struct serve_unfinished {
+		bool any, recorded, later;	/* <later>: it was of a later slice of a body */
+		struct route_answer answer;
+		usec us;		/* until its ACK was written */
+	} unfinished;
 };
 
 struct serve {
@@ -101,13 +108,19 @@ void serve_fini(struct serve *s);
 
 /* Read all whole frames of <in> and write their answers to <out>, which must have room for at least
  * SERVE_OUT_MIN bytes. If it runs short, the rest of <in> is left for the next call. Returns the
- * bytes used, <= n. Check <closing> afterwards. */
+ * bytes used, <= n. Check <closing> afterwards.
+ *
+ * The last decision may be unfinished then (route_begin()). The caller sends <out> and calls
+ * serve_finish(), before <in> changes and before this thread reads from another connection. */
 #define SERVE_OUT_MIN	4096u
 size_t serve_feed(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
 
 /* Answer a frame of which only the first <n> >= SPOP_HEAD_MAX bytes were kept, because memory ran
  * out. Room in <out> as above; uses all of <in>. */
 void serve_lose(struct serve *s, const uint8_t *in, size_t n, struct spop_wr *out);
+
+/* Finish the last decision of this thread, if it is not. */
+void serve_finish(struct serve_env *env);
 
 /* Drain: write an AGENT-DISCONNECT after the last ACK. */
 void serve_stop(struct serve *s, int status, struct spop_wr *out);

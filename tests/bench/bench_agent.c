@@ -184,6 +184,7 @@ static void start(struct bench *b, size_t n)
 	}
 	put_hello(&b->in, (uint32_t)(n + 4092));
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 }
 
 static void stop(struct bench *b)
@@ -207,11 +208,13 @@ static double one(struct bench *b, int round, int talk)
 	put_route(&b->in, uid, b->bodies[talk], b->body_n[talk]);
 	t = now_us();
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	mem_wipe(b->in.p, b->in.n);
 	t = now_us() - t;
 	b->in.n = b->out.n = 0;
 	put_done(&b->in, uid);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	return t;
 }
 

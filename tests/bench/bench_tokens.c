@@ -226,6 +226,7 @@ static void start(struct bench *b, size_t n)
 	b->body = must(malloc(n + 16384));
 	put_hello(&b->in, (uint32_t)(n + 131072 - 4));
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 }
 
 static void stop(struct bench *b)
@@ -248,6 +249,7 @@ static double one(struct bench *b, size_t n)
 	put_route(&b->in, uid, talk ? "/v1/chat/completions" : "/v1/completions", b->body, n);
 	t = now_us();
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	mem_wipe(b->in.p, b->in.n);
 	t = now_us() - t;
 	if (b->count.acks != b->count.notifies || b->out.n == 0) {
@@ -257,6 +259,7 @@ static double one(struct bench *b, size_t n)
 	b->in.n = b->out.n = 0;
 	put_done(&b->in, uid);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	return t;
 }
 

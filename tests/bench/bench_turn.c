@@ -237,6 +237,7 @@ static void start(struct bench *b, size_t n, bool tokens)
 		talk_start(&b->talk[i], n - TURNS * MESSAGE, 1000 + i, b->model);
 	put_hello(&b->in, (uint32_t)room - 4);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 }
 
 static void stop(struct bench *b)
@@ -265,6 +266,7 @@ static double one_slice(
 	put_slice(&b->in, uid, path, seq, p + at, n, all);
 	t = now_us();
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	mem_wipe(b->in.p, b->in.n);
 	return now_us() - t;
 }
@@ -291,6 +293,7 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 		put_route(&b->in, uid, path, talk->p, *n);
 		t = now_us();
 		serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 		mem_wipe(b->in.p, b->in.n);
 		t = now_us() - t;
 	}
@@ -301,6 +304,7 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 	b->in.n = b->out.n = 0;
 	put_done(&b->in, uid);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
+	serve_finish(&b->env);
 	return t;
 }
 

@@ -298,6 +298,7 @@ static void feed(struct world *w, struct conn *c)
 		used += took;
 		must(used <= w->in.n && !out.full);
 		check_out(w, c, &out);
+		serve_finish(&w->env);
 	} while (took > 0 && used < w->in.n);
 	w->in.n = 0;
 }

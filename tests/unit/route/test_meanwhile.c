@@ -1,18 +1,62 @@
 /* test_meanwhile.c - events about a request while it is being decided. This file includes
- * job_match.c and commit.c with a hook before the match and one before the commit, where the test
- * acts like another thread. */
+ * job_match.c and commit.c with a hook before the match and one before the commit, where a thread
+ * begins to act. The decision goes on when that thread is done, or waits for the decision. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "tests/unit/route/world.h"
 
 static struct world w;
 static void (*before_match)(void), (*before_commit)(void);
 
+static pthread_t other;
+static bool started, waited;
+static atomic_bool done;
+
+static void *act(void *arg)
+{
+	void (**what)(void) = arg;
+
+	(*what)();
+	done = true;
+	return NULL;
+}
+
+static unsigned n_waiting(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&w.r->lock);
+	n = w.r->n_waiting;
+	pthread_mutex_unlock(&w.r->lock);
+	return n;
+}
+
 static void meanwhile(void (**what)(void))
 {
-	void (*now)(void) = *what;
+	static void (*now)(void);
 
+	if (*what == NULL)
+		return;
+	now = *what;
 	*what = NULL;		/* once */
-	if (now != NULL)
-		now();
+	done = false;
+	started = true;
+	assert_int_equal(pthread_create(&other, NULL, act, &now), 0);
+	while (!done && n_waiting() == 0)
+		sched_yield();
+	waited = !done;
+}
+
+/* Decide, and let the other thread come to its end. */
+static void ask_meanwhile(const char *uid, const char *turns)
+{
+	started = waited = false;
+	ask(&w, uid, turns);
+	if (started)
+		pthread_join(other, NULL);
 }
 
 #define index_match(...)	(meanwhile(&before_match), index_match(__VA_ARGS__))
@@ -106,7 +150,7 @@ static void an_end_before_the_claim(void **state)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		world_start(&w);
 		before_commit = cases[i].what;
-		ask(&w, "1", "abc");
+		ask_meanwhile("1", "abc");
 		print_message("%s\n", cases[i].name);
 		assert_span(w.a.server, "s1");
 		assert_int_equal(stats(&w).open, cases[i].open);
@@ -137,7 +181,7 @@ static void an_end_before_the_claim_in_shadow(void **state)
 		w.o.pool_default.mode = MODE_SHADOW;
 		world_open(&w);
 		before_commit = cases[i].what;
-		ask(&w, "1", "abc");
+		ask_meanwhile("1", "abc");
 		assert_int_equal(stats(&w).index.claims, 0);
 		assert_int_equal(pages("s1") > 0, cases[i].s1);
 		assert_int_equal(pages("s3") > 0, cases[i].s3);
@@ -173,7 +217,8 @@ static void two_at_once_with_one_uid(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		world_start(&w);
 		*when[i] = same_uid;
-		ask(&w, "1", "abc");
+		ask_meanwhile("1", "abc");
+		assert_int_equal(waited, i == 1);
 		assert_null(*when[i]);
 		st = stats(&w);
 		assert_int_equal(st.requests, 2);
@@ -191,12 +236,126 @@ static void two_at_once_with_one_uid(void **state)
 	}
 }
 
+static struct decision record_of(const char *uid)
+{
+	struct decision x;
+
+	assert_true(decisions_find(w.r->decisions, route_uid_hash(w.r, span_str(uid)), &x));
+	return x;
+}
+
+static struct { unsigned n, asked, ended; } order;
+
+static void note_asked(void *arg, const struct traffic_asked *a, const uint64_t *blocks)
+{
+	order.asked = ++order.n;
+}
+
+static void note_ended(void *arg, const struct traffic_ended *e)
+{
+	order.ended = ++order.n;
+}
+
+/* A fact that comes after the answer, to another thread, waits until the decision is finished. So
+ * its record gets the fact, and a recording has both in order. */
+static void a_fact_waits_for_its_decision(void **state)
+{
+	static const struct traffic_sink sink = { NULL, note_asked, note_ended };
+	struct traffic *t = traffic_new(1 << 16, 32, &(struct hash_key){ { 1 } }, 7);
+
+	(void)state;
+	assert_non_null(t);
+	world_start(&w);
+	route_traffic(w.r, t);
+	before_commit = whole_meanwhile;
+	ask_meanwhile("1", "abc");
+	assert_true(waited);
+	assert_int_equal(record_of("1").status, 200);
+	assert_int_equal(stats(&w).facts_unknown, 0);
+	traffic_take(t, &sink);
+	assert_int_equal(order.asked, 1);
+	assert_int_equal(order.ended, 2);
+	world_end(&w);
+	traffic_free(t);
+}
+
+static void *reload(void *arg)
+{
+	struct route_opts o = w.o;
+
+	o.pool_default.mode = MODE_SHADOW;
+	route_reconfigure(w.r, &o);
+	return NULL;
+}
+
+/* New options wait until the decision is finished, and the next one has them. */
+static void a_decision_keeps_its_options(void **state)
+{
+	struct route_answer a;
+	pthread_t t;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "", "abc", ",\"model\":\"m\"");
+	w.q.uid = SPAN("1");
+	w.q.seq = -1;
+	w.q.body = span_of(w.body.p, w.body.n);
+	route_begin(w.r, w.s, &w.q, w.now, &a);
+	assert_span(a.server, "s1");
+	assert_int_equal(pthread_rwlock_trywrlock(&w.r->opts_lock), EBUSY);
+	assert_int_equal(pthread_create(&t, NULL, reload, NULL), 0);
+	assert_true(route_finish(w.r, w.s) > 0);
+	pthread_join(t, NULL);
+	assert_int_equal(record_of("1").mode, MODE_ON);
+	assert_int_equal(stats(&w).index.claims, 1);
+	assert_true(pages("s1") > 0);
+	ask(&w, "2", "abc");
+	assert_int_equal(w.a.why, WHY_SHADOW);
+	world_end(&w);
+}
+
+/* The next slice of a body may come to another thread, so an answer that says <more> leaves nothing
+ * unfinished. */
+static void an_answer_that_waits_for_a_slice_is_finished(void **state)
+{
+	struct route_scratch *s;
+	struct route_answer a;
+
+	(void)state;
+	world_start(&w);
+	s = route_scratch_new(w.r);
+	chat(&w.body, "", "abcdef", ",\"model\":\"m\"");
+	w.q.uid = SPAN("1");
+	w.q.seq = 0;
+	w.q.visible = w.q.whole = (int64_t)w.body.n;
+	w.q.body = span_of(w.body.p, w.body.n / 2);
+	route_begin(w.r, w.s, &w.q, w.now, &a);
+	assert_true(a.more);
+	w.q = (struct route_request){
+		.uid = SPAN("1"), .seq = 1, .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL,
+		.body = span_of(w.body.p + w.body.n / 2, w.body.n - w.body.n / 2),
+	};
+	route_begin(w.r, s, &w.q, w.now, &a);
+	assert_false(a.stands || a.more);
+	assert_span(a.server, "s1");
+	route_finish(w.r, s);
+	assert_int_equal(stats(&w).open, 1);
+	assert_int_equal(stats(&w).slices_waiting, 0);
+	assert_int_equal(stats(&w).index.claims, 1);
+	route_finish(w.r, w.s);
+	route_scratch_free(s);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_end_before_the_claim),
 		cmocka_unit_test(an_end_before_the_claim_in_shadow),
 		cmocka_unit_test(two_at_once_with_one_uid),
+		cmocka_unit_test(a_fact_waits_for_its_decision),
+		cmocka_unit_test(a_decision_keeps_its_options),
+		cmocka_unit_test(an_answer_that_waits_for_a_slice_is_finished),
 	};
 
 	return cmocka_run_group_tests_name("route meanwhile", tests, NULL, NULL);

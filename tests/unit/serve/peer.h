@@ -207,6 +207,7 @@ static inline void deliver_pieces(struct peer *p, size_t piece)
 	while (came < p->in.n && !p->serve.closing) {
 		came = p->in.n - came > piece ? came + piece : p->in.n;
 		used += serve_feed(&p->serve, p->in.p + used, came - used, &p->out);
+		serve_finish(p->serve.env);
 		assert_true(used <= came);
 	}
 	p->in.n = 0;

@@ -77,8 +77,8 @@ static void a_decision(void **state)
 			    " set txn.prompt_pages=int64:40 set txn.cut=int64:0 set txn.us=int64:7"
 			    " set txn.model=\"m\"");
 	assert_int_equal(p.count.us_count, 2);
-	assert_int_equal(p.count.us_sum, 14);
-	assert_int_equal(p.count.us_bucket[1], 2);	/* 5 < 7 <= 10 */
+	assert_int_equal(p.count.us_sum, 2 * (7 + 7));	/* to the ACK, and to finish after it */
+	assert_int_equal(p.count.us_bucket[2], 2);	/* 10 < 14 <= 20 */
 	peer_end(&p);
 	world_end(&w);
 }
@@ -96,7 +96,7 @@ static void stopped_for_hours(void **state)
 	notify_route(&p, 3, "u", "ab");
 	deliver(&p);
 	assert_int_equal(p.count.us_count, 1);
-	assert_int_equal(p.count.us_sum, p.step);
+	assert_int_equal(p.count.us_sum, 2 * p.step);
 	assert_int_equal(p.count.us_bucket[SERVE_SECONDS_BUCKETS - 1], 1);
 	peer_end(&p);
 	world_end(&w);
@@ -342,6 +342,7 @@ static void a_short_output_buffer(void **state)
 	p.out.cap = SERVE_OUT_MIN;
 	for (; used < p.in.n; calls++) {
 		n = serve_feed(&p.serve, p.in.p + used, p.in.n - used, &p.out);
+		serve_finish(p.serve.env);
 		assert_true(n > 0);
 		used += n;
 		assert_false(p.out.full);
