@@ -1,5 +1,5 @@
-/* Passes received bytes to serve and sends the answers: those to one read in one send(). Of the last
- * of them the decision is finished after it: serve_finish(). Until then nothing is read or freed.
+/* Passes received bytes to serve and sends the answers: those to one read in one send(). Only then
+ * the last decision is finished (serve_finish()). Until that nothing is read or freed.
  *
  * While a peer does not read its answers, nothing is read from it. So a connection never holds more
  * than one buffer of each kind. */
@@ -26,7 +26,8 @@ static bool send_out(struct sock *s)
 	return true;
 }
 
-/* The answers are sent before the last decision is finished, which still needs its bytes in <in>. */
+/* The answers are sent before the last decision is finished, which still needs its bytes in
+ * <in>. */
 int sock_flush(struct sock *s)
 {
 	struct conn_buf *out = &s->out;

@@ -1,6 +1,9 @@
-/* commit.c - the choice goes to the index, the rules' memories and the siblings, without the route's
- * lock. A fact may close the request between choice and commit; then its claim is settled at once
- * (attach_claim). */
+/* commit.c - what a decision leaves behind, without the route's lock: its pages in the index, and
+ * what the rules' memories and the siblings are told.
+ *
+ * Load strings, age and siblings may close the request between choice and commit; then its claim is
+ * settled at once (attach_claim). Facts about it, and its second send, wait (finished_entry): else
+ * they would come before its record, and siblings would hear of its end before its start. */
 #include "agent/route/job_in.h"
 
 static void settle_one(struct route *r, index_claim claim, bool confirm, msec now)

@@ -1,4 +1,5 @@
-/* job_answer.c - the choice as its answer: names, pages and tokens. A pool in shadow mode hides it. */
+/* job_answer.c - the choice as its answer: names, pages and tokens. In shadow mode it names no
+ * server. */
 #include "agent/route/job_in.h"
 
 static void copy_name(char *to, const struct server *s, struct span *out)

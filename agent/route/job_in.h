@@ -85,7 +85,7 @@ struct job {
 	bool entered;			/* it is in the ledger */
 	struct ledger_pending pending;	/* what becomes of it before it is finished */
 	index_claim claim;		/* of its pages, until then; 0: none */
-	/* for siblings, if there are any and it was entered: share_put.c; <chain> also for the record of the decision */
+	/* for siblings, if there are any and it was entered: share_put.c; <chain> also for the record */
 	struct {
 		double nominal_s, unseen_s;
 		uint64_t tokens, work_tokens;

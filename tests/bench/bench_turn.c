@@ -1,9 +1,11 @@
-/* bench_turn.c - time of a warm turn of a conversation, from the bytes of a NOTIFY to the bytes of
- * its ACK, in memory: text mode and token mode, bodies of 64 KB and 600 KB, 2 KB of them new.
+/* bench_turn.c - time of a warm turn of a conversation, of the bytes of a NOTIFY, in memory: text mode
+ * and token mode, bodies of 64 KB and 600 KB, 2 KB of them new. All that the agent does, also after
+ * the ACK.
  *
  *   first   the first look at a conversation
  *   turn    it has grown by 2 KB: a message of the assistant, one of the user; <bounded> counts
  *           requests of these and the next whose work had no room for all
+ *   ack     the part of a turn until the bytes of its ACK
  *   again   the same body again
  *   xxh3    to hash the bytes of the body at once, the limit of what remembers them
  *   wipe    to wipe the frame after the answer, as a connection does; part of all but <xxh3>
@@ -252,6 +254,7 @@ static void stop(struct bench *b)
 }
 
 static const char *path = "/v1/chat/completions";
+static double ack_us;		/* of the last request: from the bytes of its NOTIFY to its ACK */
 static size_t slice;		/* bytes of a body in a message; 0: all */
 static useconds_t pause_us;
 
@@ -293,7 +296,8 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 		put_route(&b->in, uid, path, talk->p, *n);
 		t = now_us();
 		serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
-	serve_finish(&b->env);
+		ack_us = now_us() - t;
+		serve_finish(&b->env);
 		mem_wipe(b->in.p, b->in.n);
 		t = now_us() - t;
 	}
@@ -372,12 +376,12 @@ static void limits(const struct bench *b, double *xxh3, double *wipe)
 
 static void run(size_t n, bool tokens)
 {
-	static double first[TALKS], turn[SAMPLES], again[SAMPLES];
+	static double first[TALKS], turn[SAMPLES], again[SAMPLES], ack[SAMPLES];
 	static struct bench b;
 	struct route_stats s;
 	size_t bytes = 0, k = 0;
 	uint64_t bounded;
-	double hash, wipe, least, p50;
+	double hash, wipe, least, p50, ack50;
 
 	start(&b, n, tokens);
 	for (unsigned i = 0; i < TALKS; i++) {
@@ -390,6 +394,7 @@ static void run(size_t n, bool tokens)
 		for (unsigned i = 0; i < TALKS; i++) {
 			talk_turn(&b.talk[i]);
 			turn[k] = one_turn(&b, &b.talk[i], &bytes);
+			ack[k] = ack_us;
 			again[k++] = one(&b, &b.talk[i], &bytes);
 		}
 	}
@@ -397,10 +402,11 @@ static void run(size_t n, bool tokens)
 	limits(&b, &hash, &wipe);
 	p50 = at(turn, k, 50);
 	least = turn[0];
+	ack50 = at(ack, k, 50);
 	printf("bench turn mode=%s slice_bytes=%zu body_bytes=%zu first_us=%.1f turn_us=%.1f "
-	       "turn_min_us=%.1f again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
+	       "turn_min_us=%.1f ack_us=%.1f ack_min_us=%.1f again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
 	    tokens ? "tokens" : "text", slice, bytes, at(first, TALKS, 50), p50, least,
-	    at(again, k, 50), hash, wipe, (unsigned long long)(s.tokenize_bounded - bounded), k);
+	    ack50, ack[0], at(again, k, 50), hash, wipe, (unsigned long long)(s.tokenize_bounded - bounded), k);
 	fflush(stdout);
 	stop(&b);
 }

@@ -1,6 +1,7 @@
 /* test_threads.c - decide, learn, tick, read and reconfigure at once, all on the same few
  * prefixes. For the thread sanitizer; without it, the invariants are checked afterwards. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -247,9 +248,94 @@ static void a_reload_has_its_turn(void **state)
 	world_end(&w);
 }
 
+/* ---- one uid on several threads ----------------------------------------------------------- */
+
+#define ROUNDS		300u
+
+/* Each request comes to all threads, and so do its facts. */
+static void *same_uid(void *arg)
+{
+	struct worker *me = arg;
+	struct route_scratch *s = route_scratch_new(me->w->r);
+	struct text *body = malloc(sizeof(*body));
+	struct route_request q = me->w->q;
+	struct route_answer a;
+	struct fact f;
+	char uid[32];
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		chat(body, "\"model\":\"m\",", talks[i % 6], "");
+		snprintf(uid, sizeof(uid), "all-%u", i);
+		q.uid = span_str(uid);
+		q.seq = -1;
+		q.body = span_of(body->p, body->n);
+		route_begin(me->w->r, s, &q, now_ms++, &a);
+		if ((i + me->id) % 3 == 0)
+			sched_yield();
+		route_finish(me->w->r, s);
+		me->asked++;
+		fact_init(&f, (i + me->id) % 4 == 0 ? FACT_DONE : FACT_FIRST);
+		f.uid = q.uid;
+		f.server = a.server;
+		f.status = 200;
+		f.type = SPAN(STREAM);
+		f.response_ms = 5;
+		route_learn(me->w->r, &f, now_ms++);
+	}
+	route_scratch_free(s);
+	free(body);
+	return NULL;
+}
+
+static void *reload_often(void *arg)
+{
+	struct world *w = arg;
+	struct timespec pause = { .tv_nsec = 1000000 };
+	struct route_opts o = w->o;
+
+	for (unsigned i = 0; !stop; i++) {
+		o.pool_default.mode = i % 2 ? MODE_ON : MODE_SHADOW;
+		route_reconfigure(w->r, &o);
+		route_tick(w->r, now_ms);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void one_uid_on_all_threads(void **state)
+{
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS], reloader;
+	char uid[32];
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	stop = false;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .w = &w, .id = i };
+		assert_int_equal(pthread_create(&threads[i], NULL, same_uid, &workers[i]), 0);
+	}
+	assert_int_equal(pthread_create(&reloader, NULL, reload_often, &w), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	stop = true;
+	pthread_join(reloader, NULL);
+	assert_int_equal(stats(&w).requests, THREADS * ROUNDS);
+	assert_true(stats(&w).open <= ROUNDS);		/* one entry for each uid */
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		snprintf(uid, sizeof(uid), "all-%u", i);
+		tell_done(&w, uid, "s1", 200, "--", 20);
+	}
+	assert_int_equal(stats(&w).open, 0);
+	assert_int_equal(stats(&w).index.claims, 0);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_at_once),
+		cmocka_unit_test(one_uid_on_all_threads),
 		cmocka_unit_test(a_reload_has_its_turn) };
 
 	return cmocka_run_group_tests_name("route threads", tests, NULL, NULL);
