@@ -111,7 +111,7 @@ METRIC(engine_received_bytes_total, COUNTER, "bytes", "", STABLE,
 METRIC(spop_disconnects_total, COUNTER, "", "status", STABLE,
 	"SPOP connections closed by the agent because of a protocol error, by SPOP status.")
 METRIC(decision_seconds, HISTOGRAM, "seconds", "", STABLE,
-	"Time of route messages in the agent, from frame to ACK.")
+	"Time of route messages in the agent: from frame to ACK, and to store the decision after it.")
 METRIC(thread_connections, GAUGE, "", "thread", INTERNAL,
 	"Open SPOP connections, by thread.")
 METRIC(sandbox_refused_total, COUNTER, "", "process", STABLE,
