@@ -247,6 +247,9 @@ bool request_take_body(struct request *rq, const struct request_message *m)
 
 void request_keep_body(struct request *rq)
 {
+	if (rq->new_head.due)
+		heads_add(rq->env->heads, rq->new_head.tenant, rq->new_head.scope, rq->prompt);
+	rq->new_head.due = false;
 	if (rq->sliced == NULL)
 		return;
 	if (rq->more)

@@ -23,7 +23,8 @@ static uint64_t heads_scope(const struct request *rq, uint64_t *tenant)
 	return hash_mix_span(key, hash_mix_span(key, 4, request_tenant(rq)), rq->pool);
 }
 
-/* Store the head of a whole body; look up that of a truncated one. */
+/* Look up the head of a truncated body. That of a whole one is stored when its bytes are not needed
+ * any more, which is after its answer: request_keep_body(). */
 static void use_heads(struct request *rq)
 {
 	uint64_t tenant, scope = heads_scope(rq, &tenant);
@@ -35,7 +36,7 @@ static void use_heads(struct request *rq)
 	if (rq->cut)
 		rq->head = heads_find(rq->env->heads, tenant, scope, rq->prompt);
 	else if (rq->prompt->json == JSON_DONE && rq->heads_scope == 0)
-		heads_add(rq->env->heads, tenant, scope, rq->prompt);
+		rq->new_head = (struct request_head){ true, tenant, scope };
 }
 
 static void find_model(struct request *rq)

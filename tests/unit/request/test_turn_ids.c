@@ -68,12 +68,15 @@ static enum request_found read_of(
 		.pool = SPAN("pool"), .path = span_str(path), .tenant = span_str(tenant),
 		.body = body, .seq = -1, .visible = -1, .whole = -1, .wall_s = 1795000000,
 	};
+	enum request_found found;
 
 	request_start(rq, &r->env, &r->scratch, &m, 1);
 	rq->work.left = REQUEST_WORK_FULL;
 	rq->in.model = "";
 	assert_true(request_take_body(rq, &m));
-	return request_read_prompt(rq);
+	found = request_read_prompt(rq);
+	request_keep_body(rq);
+	return found;
 }
 
 static enum request_found read_body(struct reader *r, struct request *rq, struct span body)
