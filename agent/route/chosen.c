@@ -63,10 +63,14 @@ static void note_pressure(struct job *j)
 		   : chosen->slowness * policy_prefill_s(po, job_sure_tokens(j), chosen->cached));
 }
 
-/* Called before the request is among those that wait there. */
+/* Called before the request is among those that wait there. The marks are noted after the answer,
+ * because they are in as many cache lines of a large table. */
 static void note_capacity(struct route *r, struct job *j, struct server *s, uint32_t matched)
 {
-	const struct capacity_sent sent = {
+	if (r->marks == NULL || s == j->pool_seen->nowhere)
+		return;
+	j->seen_there = true;
+	j->evidence = (struct capacity_sent){
 		.marks = &j->scratch->marks,
 		.room = server_room(s),
 		.uid = j->rq.uid,
@@ -76,9 +80,18 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 		.page_tokens = j->rq.page_tokens,
 		.waiting = s->unanswered_tokens,
 	};
+}
 
-	if (r->marks != NULL && s != j->pool_seen->nowhere)
-		capacity_sent(&s->capacity, r->marks, &sent, j->rq.now);
+void job_note_marks(struct route *r, struct job *j)
+{
+	struct ledger_entry *e = ledger_find(&r->ledger, j->rq.uid);
+	struct server *s = j->seen_there ? r->fleet.by_id[j->to] : NULL;
+
+	if (s == NULL)
+		return;
+	capacity_sent(&s->capacity, r->marks, &j->evidence, j->rq.now);
+	if (e != NULL && e->pending == &j->pending && e->server == s)
+		open_of(e)->run = capacity_opened(&s->capacity);
 }
 
 /* Return the pages that the index says <id> holds, without what it generated. */

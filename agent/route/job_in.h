@@ -81,6 +81,8 @@ struct job {
 	double nominal_s, expected_s;	/* to the first token of the choice: fleet/wait.h; -1: unknown */
 	enum fact_step step;
 	struct { enum why why; uint32_t hit, pages; } would;	/* the answer without policy.mode */
+	bool seen_there;		/* <evidence> is for the size of the cache of <to> */
+	struct capacity_sent evidence;
 	server_id to;			/* holder of its pages until a fact; SERVER_NONE: none */
 	bool entered;			/* it is in the ledger */
 	struct ledger_pending pending;	/* what becomes of it before it is finished */
@@ -219,6 +221,9 @@ enum why why_of_found(enum request_found f);
 
 /* chosen.c: choose, count and note the choice, and enter it in the ledger. The lock is held. */
 void job_choose_server(struct route *r, struct job *j, struct settling *st);
+
+/* The same for what is noted after the answer: when its server used which marks. */
+void job_note_marks(struct route *r, struct job *j);
 
 /* Return the rules to compare. Returns NULL if there are none, or the request is to cost little. */
 static inline struct compare *job_compared(const struct job *j)

@@ -91,7 +91,6 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	ledger_weigh(e, job_extra(j));
 	o->estimate_s = (float)j->nominal_s;
 	o->expected_s = job_guessed(j) ? -1 : (float)j->expected_s;	/* it teaches nothing */
-	o->run = c->split || s == j->pool_seen->nowhere ? 0 : capacity_opened(&s->capacity);
 	o->tokens = j->counted;
 	o->hit_tokens = j->counted_hit;
 	o->best_hit_tokens = j->counted_best;
