@@ -1,4 +1,4 @@
-/* ledger_enter.c - a chosen request enters the ledger: its work, what its end may teach, and what its
+/* ledger_enter.c - a chosen request enters the ledger: its work, what its end may teach, and what
  * siblings need to know of it. The lock is held. */
 #include "agent/base/num.h"
 #include "agent/route/job_in.h"

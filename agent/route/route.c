@@ -1,9 +1,11 @@
 /* route.c - one request, one direction:
  *
  *   body -> prompt, pages -> match -> [ load -> candidates -> choose -> ledger ] -> answer -> commit
- *           job_match.c                 candidates.c  choose.c  ledger_enter.c      |         commit.c
- *           after take_back.c                         chosen.c  job_answer.c        |         explain.c
- *                                                                 route_begin()  <--+--> route_finish()
+ *      take_back.c     undo what an earlier slice, or request of this uid, has entered
+ *      job_match.c     ask the index, events of engines, and memories of rules
+ *      candidates.c, choose.c, chosen.c, ledger_enter.c    the part in brackets
+ *      job_answer.c    the end of route_begin()
+ *      commit.c, explain.c, traffic_put.c    route_finish()
  *
  * The part in brackets runs under the route's lock. Matching and committing do not, so that only
  * microseconds are serial. The caller sends the answer before the rest is done. What comes of the

@@ -1,5 +1,5 @@
-/* bench_agent.c - time of the agent for a NOTIFY, in memory: until the bytes of its ACK (ack_us), and
- * with what it does after the ACK was sent (p50_us, p99_us, min_us).
+/* bench_agent.c - time of the agent for a NOTIFY, in memory: until the bytes of its ACK (ack_us),
+ * and with what it does after the ACK was sent (p50_us, p99_us, min_us).
  *
  * Warm: 16 conversations over 4 servers repeat, each NOTIFY with a new uid and followed by a
  * "done", so that index and ledger are as in service. Next to each figure: the time to copy
@@ -270,8 +270,8 @@ static void run(const char *name, size_t n)
 	qsort(us, k, sizeof(*us), by_value);
 	qsort(ack, k, sizeof(*ack), by_value);
 	printf(
-	    "bench %s body_bytes=%zu ack_us=%.1f ack_min_us=%.1f p50_us=%.1f p99_us=%.1f min_us=%.1f copy_us=%.1f xxh3_pages_us=%.1f "
-	    "wipe_us=%.1f share_of_xxh3=%.2f acks=%llu n=%zu\n",
+	    "bench %s body_bytes=%zu ack_us=%.1f ack_min_us=%.1f p50_us=%.1f p99_us=%.1f min_us=%.1f "
+	    "copy_us=%.1f xxh3_pages_us=%.1f wipe_us=%.1f share_of_xxh3=%.2f acks=%llu n=%zu\n",
 	    name, b.body_n[0], ack[k / 2], ack[0], us[k / 2], us[k * 99 / 100], us[0], copy, hash, wipe,
 	    hash / us[k / 2], (unsigned long long)b.count.acks, k);
 	stop(&b);

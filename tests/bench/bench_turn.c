@@ -1,6 +1,6 @@
-/* bench_turn.c - time of a warm turn of a conversation, of the bytes of a NOTIFY, in memory: text mode
- * and token mode, bodies of 64 KB and 600 KB, 2 KB of them new. All that the agent does, also after
- * the ACK.
+/* bench_turn.c - time of a warm turn of a conversation, from the bytes of a NOTIFY in memory: text
+ * mode and token mode, bodies of 64 KB and 600 KB, 2 KB of them new. All that the agent does, also
+ * after the ACK.
  *
  *   first   the first look at a conversation
  *   turn    it has grown by 2 KB: a message of the assistant, one of the user; <bounded> counts

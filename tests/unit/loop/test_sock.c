@@ -194,7 +194,7 @@ static void the_connection_ends_with_the_request(void **state)
 	line_close(&l);
 }
 
-/* In a drain the last answer and the goodbye are one send, and the decision is finished after it. */
+/* In a drain the last answer and the goodbye are one send; then the decision is finished. */
 static void a_drain(void **state)
 {
 	struct line l;
