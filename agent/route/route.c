@@ -1,6 +1,7 @@
 /* route.c - one request, one direction:
  *
- *   body -> prompt, pages -> match -> [ load -> candidates -> choose -> ledger ] -> answer -> commit
+ *   body -> pages -> match -> [ load -> candidates -> choose -> ledger ] -> answer -> commit
+ *
  *      take_back.c     undo what an earlier slice, or request of this uid, has entered
  *      job_match.c     ask the index, events of engines, and memories of rules
  *      candidates.c, choose.c, chosen.c, ledger_enter.c    the part in brackets
@@ -164,9 +165,9 @@ static void count_slice(struct route *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The options stay locked if a decision is left to be finished. They must be those of the choice: a
- * rule's memory that was asked for a match is told of it, and a mode that named no server names none
- * now. New options, and requests that come after them, wait until then, as they wait for the
+/* The options stay locked if a decision is left to be finished. They must be those of the choice:
+ * a rule's memory that was asked for a match is told of it, and a mode that named no server names
+ * none now. New options, and requests that come after them, wait until then, as they wait for the
  * decision itself: the caller does no more than one write to a socket meanwhile, which does not
  * block, and takes this lock no second time (opts_lock_init()). */
 void route_begin(struct route *r, struct route_scratch *s, const struct route_request *q,

@@ -404,9 +404,10 @@ static void run(size_t n, bool tokens)
 	least = turn[0];
 	ack50 = at(ack, k, 50);
 	printf("bench turn mode=%s slice_bytes=%zu body_bytes=%zu first_us=%.1f turn_us=%.1f "
-	       "turn_min_us=%.1f ack_us=%.1f ack_min_us=%.1f again_us=%.1f xxh3_us=%.1f wipe_us=%.1f bounded=%llu n=%zu\n",
-	    tokens ? "tokens" : "text", slice, bytes, at(first, TALKS, 50), p50, least,
-	    ack50, ack[0], at(again, k, 50), hash, wipe, (unsigned long long)(s.tokenize_bounded - bounded), k);
+	       "turn_min_us=%.1f ack_us=%.1f ack_min_us=%.1f again_us=%.1f xxh3_us=%.1f "
+	       "wipe_us=%.1f bounded=%llu n=%zu\n",
+	    tokens ? "tokens" : "text", slice, bytes, at(first, TALKS, 50), p50, least, ack50, ack[0],
+	    at(again, k, 50), hash, wipe, (unsigned long long)(s.tokenize_bounded - bounded), k);
 	fflush(stdout);
 	stop(&b);
 }

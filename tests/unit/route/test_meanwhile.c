@@ -306,6 +306,7 @@ static void a_decision_keeps_its_options(void **state)
 	assert_int_equal(pthread_create(&t, NULL, reload, NULL), 0);
 	assert_true(route_finish(w.r, w.s) > 0);
 	pthread_join(t, NULL);
+	assert_true(open_of(ledger_find(&w.r->ledger, route_uid(w.r, SPAN("1"))))->run > 0);
 	assert_int_equal(record_of("1").mode, MODE_ON);
 	assert_int_equal(stats(&w).index.claims, 1);
 	assert_true(pages("s1") > 0);
