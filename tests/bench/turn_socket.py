@@ -6,7 +6,7 @@ Llama 3's if it exists (../shared/data), otherwise the small one of the tests. M
     bench turn_socket mode=text body_bytes=.. in_process=.. after_pause=.. transport=.. turn=..
                       decision=.. xxh3=.. n=..
 
-  in_process  the same in memory (bench_turn): what the code takes in warm caches
+  in_process  the same in memory (bench_turn), to the ACK: what the code takes in warm caches
   after_pause the same if the thread sleeps before each turn, as one that waits for a socket
   transport   a frame of that size that the agent has no use for: what no change of the decision
               can get below
@@ -65,7 +65,7 @@ def row(port, model, size):
     paused = fields_of([build_file("bench/bench_turn"), model, size], PAUSE_US="2000")
     for name, end in (("turn_socket", "_us"), ("turn_socket_least", "_min_us")):
         print("bench %s mode=%s body_bytes=%s in_process=%s after_pause=%s %s n=%s" % (
-            name, model, whole["body_bytes"], alone["turn" + end], paused["turn" + end],
+            name, model, whole["body_bytes"], alone["ack" + end], paused["ack" + end],
             " ".join("%s=%s" % (k, whole[k + end])
                      for k in ("transport", "turn", "decision", "xxh3")), whole["n"]), flush=True)
 

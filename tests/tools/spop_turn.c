@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 	volatile uint64_t sink = 0;
 	double t;
 
-	if (size < 4096 || size > 900000)
+	if (size < 16000 || size > 900000)	/* the turns are 12 KB of it */
 		fail("usage: spop_turn PORT MODEL BYTES");
 	c.model = argv[2];
 	open_client(&c, (uint16_t)atoi(argv[1]), size + 65536);
