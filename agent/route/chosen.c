@@ -85,9 +85,9 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 void job_note_marks(struct route *r, struct job *j)
 {
 	struct ledger_entry *e = ledger_find(&r->ledger, j->rq.uid);
-	struct server *s = j->seen_there ? r->fleet.by_id[j->to] : NULL;
+	struct server *s = r->fleet.by_id[j->to];
 
-	if (s == NULL)
+	if (s == NULL)		/* it was closed and its server removed meanwhile */
 		return;
 	capacity_sent(&s->capacity, r->marks, &j->evidence, j->rq.now);
 	if (e != NULL && e->pending == &j->pending && e->server == s)

@@ -99,9 +99,11 @@ void job_tell_choice(struct route *r, struct job *j)
 
 void job_finished(struct route *r, struct job *j)
 {
-	pthread_mutex_lock(&r->lock);
-	job_note_marks(r, j);
-	pthread_mutex_unlock(&r->lock);
+	if (j->seen_there) {
+		pthread_mutex_lock(&r->lock);
+		job_note_marks(r, j);
+		pthread_mutex_unlock(&r->lock);
+	}
 	if (j->entered || j->claim != 0)
 		attach_claim(r, j->rq.uid, &j->pending, j->claim, j->to, j->pool_opts->mode == MODE_SHADOW,
 		    j->rq.now);

@@ -222,7 +222,7 @@ enum why why_of_found(enum request_found f);
 /* chosen.c: choose, count and note the choice, and enter it in the ledger. The lock is held. */
 void job_choose_server(struct route *r, struct job *j, struct settling *st);
 
-/* The same for what is noted after the answer: when its server used which marks. */
+/* Note after the answer, if <seen_there>, when its server used which marks. The lock is held. */
 void job_note_marks(struct route *r, struct job *j);
 
 /* Return the rules to compare. Returns NULL if there are none, or the request is to cost little. */
