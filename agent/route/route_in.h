@@ -265,9 +265,9 @@ static inline void close_unheard(
 	close_unheard_one(r, e, st, now);
 }
 
-/* Close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has room: its
- * process says that it has <admitted> requests at that server. Entries that came or were moved
- * there within the last two seconds are left. */
+/* unheard.c: close entries of <sl> that HAProxy has ended unseen, oldest first, while <st> has
+ * room: its process says that it has <admitted> requests at that server. Entries that came or were
+ * moved there within the last two seconds are left. */
 void close_beyond(
     struct route *r, struct slot *sl, uint32_t admitted, struct settling *st, msec now);
 

@@ -7,7 +7,7 @@
  * the least difference within LOOK_MS counts, once. It may be too small: of another request the
  * beginning was lost, and makes up for the end until it ends itself, long after the loss. So
  * without a loss the least difference within CALM_MS counts, if there is one all the time. As with
- * load strings (learn.c), a number does not say which ones: the oldest are closed, and never one
+ * load strings (unheard.c), a number does not say which ones: the oldest are closed, and never one
  * that began within that time.
  *
  * The number is of all parts. If one part is read later than the others by more than LOOK_MS, such
