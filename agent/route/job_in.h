@@ -323,7 +323,8 @@ double prefill_estimate_s(const struct job *j, const struct candidate *c, double
 /* candidates.c: set the candidates from stats rows alone. */
 void job_take_rows(const struct route *r, struct job *j);
 
-/* learn.c: change the penalty of <id>, which ended a request with <v>. */
+/* lesson.c: change the penalty of <id>, which ended a request with <v>. <ours>: this agent decided
+ * it; the others are in counters of their own agents. */
 void judge_server(
     struct route *r, server_id id, enum verdict v, bool ours, msec sent, msec now);
 

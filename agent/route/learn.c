@@ -14,27 +14,11 @@
  * whichever fact comes first. A fact for a uid that is not open only changes a counter, because log
  * lines may come twice, late, or for requests that the agent never saw. */
 #include "agent/feed/orca.h"
-#include "agent/feed/response_id.h"
-#include "agent/route/job_in.h"
-
-static bool of_haproxy(struct span server)
-{
-	return server.n > 0 && server.p[0] == '<';
-}
-
-static bool served(const struct fact *f)
-{
-	return f->status >= 200 && f->status < 300 && !of_haproxy(f->server);
-}
-
-static bool first_token(const struct fact *f)
-{
-	return f->kind == FACT_FIRST && served(f) && fact_streams(f);
-}
+#include "agent/route/learn_in.h"
 
 static void note_time(struct pool *p, const struct fact *f, msec now)
 {
-	if (first_token(f))
+	if (is_first_token(f))
 		p->first_seen = now;
 	else
 		p->done_seen = now;
@@ -48,7 +32,7 @@ static struct server *went_to(
 {
 	struct server *s;
 
-	if (f->server.n == 0 || of_haproxy(f->server))
+	if (f->server.n == 0 || is_of_haproxy(f->server))
 		return e->server != e->server->pool->nowhere ? e->server : NULL;
 	if (open_of(e)->owner == NULL)
 		return pool_find(e->server->pool, f->server, SIZE_MAX);
@@ -57,237 +41,15 @@ static struct server *went_to(
 	return s;
 }
 
-/* ---- what a fact says about a server ------------------------------------------------------- */
-
-/* <ours>: a request that this agent decided; the others are in counters of their own agents. */
-void judge_server(
-    struct route *r, server_id id, enum verdict v, bool ours, msec sent, msec now)
-{
-	struct server *s = id != SERVER_NONE ? r->fleet.by_id[id] : NULL;
-	const struct policy_opts *po;
-
-	if (s == NULL || v == VERDICT_NONE)
-		return;
-	po = &s->pool->opts->policy;
-	if (v == VERDICT_WORKED) {
-		penalty_success(&s->penalty, po->penalty_half_life_ms, sent, now);
-		return;
-	}
-	r->stats.failures[v] += ours;
-	s->failures += ours;
-	penalty_failure(&s->penalty, v == VERDICT_429 ? po->penalty_429 : po->penalty_failure,
-			s->pool->busiest, po->penalty_half_life_ms, sent, now);
-}
-
-/* Tell if HAProxy tried a server and then went elsewhere. Without a try ("+0") the server was only
- * full. */
-static bool retried_elsewhere(const struct fact *f)
-{
-	return f->redispatched && f->retries > 0;
-}
-
-static void answered_put(
-    struct route *r, const struct ledger_entry *e, server_id at, bool failed, msec now)
-{
-	const struct open_request *open = (const struct open_request *)e;
-
-	r->answered[e->uid % ANSWERED_MAX] = (struct answered){
-		.uid = e->uid,
-		.sent = e->since,
-		.closed = now,
-		.at = at,
-		.from = e->from,
-		.part = open->part,
-		.ours = open->owner == NULL,
-		.failed = failed,
-		.session = open->session,
-		.prompt_tokens = e->prompt_tokens,
-		.hit_tokens = open->hit_tokens,
-		.lesson = open->lesson,
-	};
-	r->answered[e->uid % ANSWERED_MAX].lesson.whole = true;
-}
-
-static void count_output(
-    struct route *r, const struct fact *f, const struct lesson *l, struct outcome *out)
-{
-	if (f->kind != FACT_DONE || !l->generates)
-		return;
-	answer_learn(&r->answer_size, f, l->whole);
-	out->output_tokens = answer_tokens(&r->answer_size, f, l->whole);
-}
-
 /* Tell if an engine failed inside a stream, which begins with status 200 whatever comes. <to>: the
  * server of <e>, or NULL. */
 static bool failed_in_stream(struct ledger_entry *e, const struct fact *f, struct server *to)
 {
-	if (f->kind != FACT_DONE || to == NULL || to == to->pool->nowhere || of_haproxy(f->server) ||
+	if (f->kind != FACT_DONE || to == NULL || to == to->pool->nowhere || is_of_haproxy(f->server) ||
 	    fact_verdict(f) != VERDICT_WORKED || !(e->answered || open_of(e)->lesson.streams))
 		return false;
 	return server_stream_ended(to, answer_empty(f));
 }
-
-/* Return the tokens that an answer of <tokens> to a prompt of <n> leaves in a cache: whole blocks,
- * the first one begun by the prompt. The last token is not cached, because nothing was computed
- * from it. <block> is 0 if it is unknown. */
-static uint32_t kept_of(uint64_t n, uint32_t block, uint32_t tokens)
-{
-	if (block == 0 || tokens == 0)
-		return tokens;
-	return (uint32_t)(((n + tokens - 1) / block - n / block) * block);
-}
-
-/* Return the tokens for which no page stands: they are a guess from bytes, and an image has many
- * bytes. With the engine's count no more than the rest of that; without it no more than half of the
- * cache, so that no guess evicts all else. */
-static uint32_t hidden_of(const struct server *s, const struct lesson *l, const struct fact *f)
-{
-	enum capacity_source by;
-	uint64_t most = server_capacity(s, &by) / 2, told = (uint64_t)f->prompt_tokens;
-
-	if (f->kind == FACT_DONE && f->prompt_tokens > 0)
-		most = told > l->seen ? told - l->seen : 0;
-	else if (most == 0)
-		return l->hidden;
-	return l->hidden < most ? l->hidden : (uint32_t)most;
-}
-
-static void note_output(struct server *s, uint64_t prompt_tokens, const struct lesson *l,
-    const struct fact *f, struct outcome *out)
-{
-	out->at = s->id;
-	hints_learn(s->pool, out->output_tokens);
-	out->kept_tokens = kept_of(prompt_tokens, l->block, out->output_tokens);
-	capacity_output(&s->capacity, out->kept_tokens);
-	out->hidden_tokens = hidden_of(s, l, f);
-}
-
-/* Store where the prompt ends, for the next turn of its conversation. */
-static void remember_end(struct route *r, const struct server *s, const struct lesson *l,
-    const struct fact *f, const struct outcome *out, msec now)
-{
-	const struct grown_answer a = {
-		.tokens = out->output_tokens, .told = f->output_tokens > 0, .at = now,
-		.bytes = l->whole || f->output_tokens >= 0 ? 0 : answer_stream_bytes(f),
-	};
-
-	grown_put(r->grown, &l->end, s->name_hash, &a);
-}
-
-/* Tell if the fact has the engine's count of the prompt. */
-static bool tells_count(const struct fact *f)
-{
-	return f->kind == FACT_DONE && f->prompt_tokens > 0 && served(f);
-}
-
-static void learn_count(
-    struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
-{
-	if (exact > 0 && tells_count(f))
-		agree_learn(&r->requests.agree, q, exact, (uint64_t)f->prompt_tokens, now);
-}
-
-static void learn_density(
-    struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
-{
-	if (exact == 0 && tells_count(f))
-		density_learn(&r->requests.density, model, text_bytes, (uint64_t)f->prompt_tokens);
-}
-
-/* Judge compared rules by the headers (%Tr of the log line), if first tokens are not reported. <s>
- * served <uid> and is where it was sent first. */
-static void compare_headers(uint64_t uid, const struct server *s, const struct fact *f, msec now)
-{
-	struct pool *p = s->pool;
-
-	if (p->step != STEP_FIRST && f->response_ms >= 0)
-		compare_came(p->route->compare, uid, s->id, now, f->response_ms);
-}
-
-/* Count what the engine found in its cache, if the line tells, beside what was expected. */
-static void count_told(
-    struct route *r, const struct fact *f, uint64_t prompt_tokens, uint64_t expected)
-{
-	uint64_t prompt = f->prompt_tokens > 0 ? (uint64_t)f->prompt_tokens : prompt_tokens;
-
-	if (f->kind != FACT_DONE || f->cached_tokens < 0 || !served(f) ||
-	    (uint64_t)f->cached_tokens > prompt)
-		return;
-	r->stats.told_hit_tokens += (uint64_t)f->cached_tokens;
-	r->stats.told_prompt_tokens += prompt;
-	r->stats.told_expected_tokens += expected;
-}
-
-/* Learn that <to> has stored the response that the fact names. */
-static void learn_response(struct route *r, const struct lesson *l, const struct server *to,
-    const struct fact *f, struct outcome *out)
-{
-	struct span id = response_id_checked(f->response);
-
-	if (to == NULL || to == to->pool->nowhere || !served(f))
-		return;
-	out->stored = f->stored;
-	if (out->stored == 0 && l->tenant != 0)
-		out->stored = response_key(r, l->tenant, prompt_response_hash(&r->key, id));
-	responses_put(r->responses, out->stored, to->id);
-}
-
-/* Learn from the log line of a request that "first" has closed. */
-static void learn_answered(
-    struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
-{
-	struct answered *a = &r->answered[uid % ANSWERED_MAX];
-	enum verdict v = fact_verdict(f);
-
-	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE) {
-		count_output(r, f, &(struct lesson){ .generates = true }, out);
-		return;
-	}
-	count_output(r, f, &a->lesson, out);
-	if (a->ours) {
-		count_told(r, f, a->prompt_tokens, a->hit_tokens);
-		if (a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
-			times_end(r->fleet.by_id[a->at]->pool, uid, now - a->sent);
-	}
-	if (retried_elsewhere(f))
-		judge_server(r, a->from, VERDICT_CONNECT, a->ours, a->sent, now);
-	if (!a->failed && v >= VERDICT_FAILURE)
-		judge_server(r, a->at, v, a->ours, a->sent, now);
-	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
-	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
-	if (a->at != SERVER_NONE)
-		out->answered_by = r->fleet.by_id[a->at];
-	if (served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
-		learn_response(r, &a->lesson, r->fleet.by_id[a->at], f, out);
-		if (a->from == SERVER_NONE && f->retries <= 0)
-			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, f, out);
-		if (!sessions_counted(
-			r->sessions, a->session, a->at, a->closed, out->hidden_tokens, now))
-			out->hidden_tokens = 0;
-		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
-	}
-	a->uid = 0;
-}
-
-/* Change penalties by <v>, how it ended; a first token is no end. <to>: NULL if its server is
- * unknown. To be called before the entry is closed. */
-static void learn_verdict(struct route *r, const struct ledger_entry *e, const struct fact *f,
-    enum verdict v, const struct server *to, msec now)
-{
-	server_id at = to != NULL && !of_haproxy(f->server) ? to->id : SERVER_NONE;
-	bool ours = ((const struct open_request *)e)->owner == NULL;
-
-	if (first_token(f))
-		return;
-	judge_server(r, at, v, ours, e->since, now);
-	if (f->kind == FACT_FIRST)
-		answered_put(r, e, at, v >= VERDICT_FAILURE, now);
-	else if (retried_elsewhere(f))
-		judge_server(r, e->from, VERDICT_CONNECT, ours, e->since, now);
-}
-
-/* ---- facts --------------------------------------------------------------------------------- */
 
 /* In shadow mode HAProxy sends a request to a server that nothing names until its first fact. Set
  * <w>: its work at <to>, if that had it from the beginning. Returns false if it did not, or if the
@@ -332,28 +94,6 @@ static bool move_entry(struct ledger_entry *e, struct server *to, const struct w
 	return true;
 }
 
-static void tell_rule(const struct ledger_entry *e, msec now)
-{
-	struct pool *p = e->server->pool;
-
-	if (e->work.uncertain ||
-	    (!policy_wants_answers(p->opts->policy.rule) && !compare_wants_answers(p->route->compare)))
-		return;
-	pthread_mutex_lock(&p->route->rule_lock);
-	compare_answered(p->route->compare, e->server->id, e->work.tokens, now - e->since);
-	policy_answered(p->route->memory, e->server->id, e->work.tokens, now - e->since);
-	pthread_mutex_unlock(&p->route->rule_lock);
-}
-
-static void tell_capacity(struct route *r, const struct ledger_entry *e, msec now)
-{
-	struct server *s = e->server;
-
-	if (s != s->pool->nowhere &&
-	    capacity_first(&s->capacity, &s->pool->capacity, &s->pool->opts->policy, e->uid, now))
-		room_infer(r, s);
-}
-
 /* Remember that the entry of <uid> is closed. */
 static void note_closed(
     struct route *r, uint64_t uid, const struct fact *f, const struct outcome *out)
@@ -366,15 +106,10 @@ static void note_closed(
 static void learn_first(struct route *r, struct ledger_entry *e, const struct fact *f,
 			struct outcome *out, msec now)
 {
-	if (first_token(f)) {
+	if (is_first_token(f)) {
 		open_of(e)->lesson.whole = false;
-		if (out->confirm) {		/* else its server is unknown */
-			tell_rule(e, now);
-			doubt_first(e, now);
-			wait_first(e, now);
-			compare_came(e->server->pool->route->compare, e->uid, e->server->id, now, -1);
-			tell_capacity(r, e, now);
-		}
+		if (out->confirm)		/* else its server is unknown */
+			learn_first_token(r, e, now);
 		ledger_answered(e, now);
 		/* the claim stays, because the engine keeps all its blocks until it ends,
 		 * and they were used last then */
@@ -402,7 +137,7 @@ static bool is_set(struct span s)
 /* Count by whether HAProxy asked, if the line tells and a server had the request. */
 static void count_asked(struct route *r, const struct fact *f)
 {
-	if (!f->line || !f->has_why || !is_set(f->server) || of_haproxy(f->server))
+	if (!f->line || !f->has_why || !is_set(f->server) || is_of_haproxy(f->server))
 		return;
 	r->stats.asked[f->error > 0 ? ASKED_FAILED : is_set(f->why) ? ASKED_YES : ASKED_NO]++;
 }
@@ -433,17 +168,6 @@ static void note_owner(
 	out->tell = !out->theirs && (out->ours || !f->line);
 }
 
-/* Learn what the fact says about tokens. */
-static void learn_tokens(struct route *r, struct ledger_entry *e, const struct fact *f,
-    struct outcome *out, msec now)
-{
-	const struct lesson *l = &open_of(e)->lesson;
-
-	count_output(r, f, l, out);
-	learn_count(r, &l->agree, l->exact, f, now);
-	learn_density(r, l->density, l->exact, l->text_bytes, f);
-}
-
 /* Move the entry to the server that got the request, and return that; NULL if it is unknown. */
 static struct server *follow_request(struct route *r, struct ledger_entry *e, const struct fact *f,
     struct outcome *out, msec now)
@@ -456,40 +180,12 @@ static struct server *follow_request(struct route *r, struct ledger_entry *e, co
 		e->from = e->server->id;
 	if (to != NULL)
 		shadow_went(to->pool->route->shadow, e->uid, to->id);
-	if (to != e->server || !first_token(f))
+	if (to != e->server || !is_first_token(f))
 		capacity_forget(&e->server->capacity, e->uid);
 	if (to != NULL && to != e->server && !move_entry(e, to, placed ? &work : NULL, out, now))
 		to = NULL;
-	out->answered_by = of_haproxy(f->server) ? NULL : to;
+	out->answered_by = is_of_haproxy(f->server) ? NULL : to;
 	return to;
-}
-
-/* Learn the time of its headers, if nothing told its first token. */
-static void learn_headers(
-    struct ledger_entry *e, struct server *to, const struct fact *f, msec now)
-{
-	if (e->answered || e->from != SERVER_NONE || f->retries > 0)
-		return;
-	if (!e->work.uncertain)
-		rate_headers(&to->rate, e->work.nominal_s, f->response_ms, now);
-	if (e->server->pool->step != STEP_FIRST)
-		wait_headers(e, f, now);
-	compare_headers(e->uid, to, f, now);
-}
-
-/* Learn the end of a request that <to> has served. */
-static void learn_served(struct route *r, struct ledger_entry *e, struct server *to,
-    const struct fact *f, struct outcome *out, msec now)
-{
-	const struct lesson *l = &open_of(e)->lesson;
-
-	learn_headers(e, to, f, now);
-	note_output(to, e->prompt_tokens, l, f, out);
-	/* else no tail keeps them, and the next turn counts them as its own */
-	if (open_of(e)->session != 0 && !sessions_alone(r->sessions, open_of(e)->session))
-		out->hidden_tokens = 0;
-	open_of(e)->hidden = out->hidden_tokens;
-	remember_end(r, to, l, f, out, now);
 }
 
 /* Learn a fact of a request that is open, and close it unless its answer goes on. */
@@ -502,7 +198,7 @@ static void learn_open(
 
 	note_owner(r, e, f, out);
 	if (out->ours && f->kind == FACT_DONE) {
-		count_told(r, f, e->prompt_tokens, open_of(e)->hit_tokens);
+		learn_cached(r, f, e->prompt_tokens, open_of(e)->hit_tokens);
 		times_end(e->server->pool, uid, now - e->since);
 	}
 	note_time(e->server->pool, f, now);
@@ -510,12 +206,13 @@ static void learn_open(
 	open_of(e)->answer = out->output_tokens;
 	to = follow_request(r, e, f, out, now);
 	learn_response(r, &open_of(e)->lesson, to, f, out);
-	e->unsent = f->kind == FACT_DONE && of_haproxy(f->server) && f->connect_ms < 0 && f->retries <= 0;
+	e->unsent = f->kind == FACT_DONE && is_of_haproxy(f->server) && f->connect_ms < 0 &&
+	    f->retries <= 0;
 	failed = failed_in_stream(e, f, to);
 	learn_verdict(r, e, f, failed ? VERDICT_BROKEN : fact_verdict(f), to, now);
 	if (failed && e->from == SERVER_NONE)
 		rate_take_back(&to->rate, e->added);
-	out->confirm = to != NULL && served(f) && !failed &&
+	out->confirm = to != NULL && is_served(f) && !failed &&
 	    (f->kind == FACT_FIRST || f->response_ms >= 0);
 	if (out->confirm)
 		onway_ended(r, uid, now);

@@ -5,8 +5,8 @@
  *      age         it is open for longer than ledger.max_age
  *
  * Such an entry counts as served, unless its server is unknown (close_unheard()). A call closes no
- * more of them than its settling has room for; the next call closes the rest. The index and siblings
- * are told after the lock is released: settle(). */
+ * more of them than its settling has room for; the next call closes the rest. The index and
+ * siblings are told after the lock is released: settle(). */
 #include "agent/route/job_in.h"
 
 #define YOUNG_MS	1000	/* HAProxy may not count its connection yet */

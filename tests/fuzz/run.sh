@@ -183,9 +183,9 @@ parsers="spoe/*.c agent/base/json*.c agent/base/num.h agent/prompt/api.c agent/p
 	agent/conf/value.c agent/conf/addr.c agent/share/fields.c agent/share/read.c"
 beside="agent/prompt/heads.c agent/prompt/order.c agent/conf/load.c agent/conf/tree.c
 	agent/conf/check.c agent/conf/print.c agent/request/*.c agent/route/candidates.c
-	agent/route/learn.c agent/route/unheard.c agent/fleet/ledger.c agent/index/*.c
-	agent/tok/split/*.c agent/tok/normal*.c agent/tok/unicode/unicode.c agent/share/inbox.c
-	agent/share/outbox.c agent/share/write.c"
+	agent/route/learn.c agent/route/lesson.c agent/route/unheard.c agent/fleet/ledger.c
+	agent/index/*.c agent/tok/split/*.c agent/tok/normal*.c agent/tok/unicode/unicode.c
+	agent/share/inbox.c agent/share/outbox.c agent/share/write.c"
 
 # report NAME OBJECTS FILES
 cover_report() {
