@@ -202,7 +202,7 @@ static void learn_open(
 		times_end(e->server->pool, uid, now - e->since);
 	}
 	note_time(e->server->pool, f, now);
-	learn_tokens(r, e, f, out, now);
+	learn_tokens(r, &open_of(e)->lesson, f, out, now);
 	open_of(e)->answer = out->output_tokens;
 	to = follow_request(r, e, f, out, now);
 	learn_response(r, &open_of(e)->lesson, to, f, out);

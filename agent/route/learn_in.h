@@ -31,7 +31,7 @@ void learn_verdict(struct route *r, const struct ledger_entry *e, const struct f
 void learn_first_token(struct route *r, const struct ledger_entry *e, msec now);
 
 /* Learn what the fact says about tokens, and set those of the answer. */
-void learn_tokens(struct route *r, struct ledger_entry *e, const struct fact *f,
+void learn_tokens(struct route *r, const struct lesson *l, const struct fact *f,
     struct outcome *out, msec now);
 
 /* Count what the engine found in its cache, if the line tells, beside what was expected. */

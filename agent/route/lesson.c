@@ -151,28 +151,17 @@ static bool tells_count(const struct fact *f)
 	return f->kind == FACT_DONE && f->prompt_tokens > 0 && is_served(f);
 }
 
-static void learn_count(
-    struct route *r, const struct agree_ref *q, uint32_t exact, const struct fact *f, msec now)
-{
-	if (exact > 0 && tells_count(f))
-		agree_learn(&r->requests.agree, q, exact, (uint64_t)f->prompt_tokens, now);
-}
-
-static void learn_density(
-    struct route *r, uint64_t model, uint32_t exact, uint32_t text_bytes, const struct fact *f)
-{
-	if (exact == 0 && tells_count(f))
-		density_learn(&r->requests.density, model, text_bytes, (uint64_t)f->prompt_tokens);
-}
-
-void learn_tokens(struct route *r, struct ledger_entry *e, const struct fact *f,
+void learn_tokens(struct route *r, const struct lesson *l, const struct fact *f,
     struct outcome *out, msec now)
 {
-	const struct lesson *l = &open_of(e)->lesson;
-
 	count_output(r, f, l, out);
-	learn_count(r, &l->agree, l->exact, f, now);
-	learn_density(r, l->density, l->exact, l->text_bytes, f);
+	if (!tells_count(f))
+		return;
+	if (l->exact > 0)
+		agree_learn(&r->requests.agree, &l->agree, l->exact, (uint64_t)f->prompt_tokens, now);
+	else
+		density_learn(
+		    &r->requests.density, l->density, l->text_bytes, (uint64_t)f->prompt_tokens);
 }
 
 void learn_cached(
@@ -268,35 +257,35 @@ void learn_answered(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
 {
 	struct answered *a = &r->answered[uid % ANSWERED_MAX];
+	const struct lesson *l = &a->lesson;
 	enum verdict v = fact_verdict(f);
+	struct server *s;
 
 	if (uid == 0 || a->uid != uid || f->kind != FACT_DONE) {
 		count_output(r, f, &(struct lesson){ .generates = true }, out);
 		return;
 	}
-	count_output(r, f, &a->lesson, out);
+	s = a->at != SERVER_NONE ? r->fleet.by_id[a->at] : NULL;
+	out->answered_by = s;
+	learn_tokens(r, l, f, out, now);
 	if (a->ours) {
 		learn_cached(r, f, a->prompt_tokens, a->hit_tokens);
-		if (a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL)
-			times_end(r->fleet.by_id[a->at]->pool, uid, now - a->sent);
+		if (s != NULL)
+			times_end(s->pool, uid, now - a->sent);
 	}
 	if (retried_elsewhere(f))
 		judge_server(r, a->from, VERDICT_CONNECT, a->ours, a->sent, now);
 	if (!a->failed && v >= VERDICT_FAILURE)
 		judge_server(r, a->at, v, a->ours, a->sent, now);
-	learn_count(r, &a->lesson.agree, a->lesson.exact, f, now);
-	learn_density(r, a->lesson.density, a->lesson.exact, a->lesson.text_bytes, f);
-	if (a->at != SERVER_NONE)
-		out->answered_by = r->fleet.by_id[a->at];
-	if (is_served(f) && a->at != SERVER_NONE && r->fleet.by_id[a->at] != NULL) {
-		learn_response(r, &a->lesson, r->fleet.by_id[a->at], f, out);
+	if (is_served(f) && s != NULL) {
+		learn_response(r, l, s, f, out);
 		if (a->from == SERVER_NONE && f->retries <= 0)
-			compare_headers(uid, r->fleet.by_id[a->at], f, now);
-		note_output(r->fleet.by_id[a->at], a->prompt_tokens, &a->lesson, f, out);
+			compare_headers(uid, s, f, now);
+		note_output(s, a->prompt_tokens, l, f, out);
 		if (!sessions_counted(
 			r->sessions, a->session, a->at, a->closed, out->hidden_tokens, now))
 			out->hidden_tokens = 0;
-		remember_end(r, r->fleet.by_id[a->at], &a->lesson, f, out, now);
+		remember_end(r, s, l, f, out, now);
 	}
 	a->uid = 0;
 }
