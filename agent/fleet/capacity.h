@@ -18,7 +18,9 @@
  * same server, or if entries of siblings are lost, distances are too short and so is the result:
  * this agent's share of the cache. Thus of several agents' results the largest is the best
  * (route/share_learned.c), as long as its agent lives and repeats it: an agent that sees an engine
- * restart with less takes its own result back. Not locked: the owner locks. */
+ * restart with less takes its own result back. Not locked: the owner locks.
+ *
+ * Distances are in capacity_reuse.c, sizes in capacity.c. */
 #ifndef KVROUTE_FLEET_CAPACITY_H
 #define KVROUTE_FLEET_CAPACITY_H
 
