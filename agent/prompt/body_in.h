@@ -1,4 +1,4 @@
-/* body_in.h - private to body.c, body_value.c, names.c and batch.c: struct body. */
+/* body_in.h - private to agent/prompt: struct body, and what the files that read a body share. */
 #ifndef KVROUTE_PROMPT_BODY_IN_H
 #define KVROUTE_PROMPT_BODY_IN_H
 
@@ -6,6 +6,7 @@
 #include "agent/prompt/turns_in.h"
 
 #define LEVELS		12
+#define EMPTY_TOOLS	2	/* bytes of [] or {} */
 
 enum level {
 	IN_UNKNOWN, IN_TOP, IN_METADATA, IN_NVEXT, IN_HINTS, IN_LIMITS, IN_CONVERSATION,
@@ -171,6 +172,13 @@ uint64_t body_value_hash(struct body *b);	/* hash of the string or medium just c
 /* body.c */
 void body_taken(struct body *b);	/* handle the end of a consumed value */
 void body_enter(struct body *b, enum level what, enum json_event ev);
+
+/* body_top.c: values of keys at the top of the body */
+/* Start the value of a key whose rule is b->r.rule. <ev>: its first event. */
+void body_top_value(struct body *b, enum json_event ev, struct span text);
+void body_system_close(struct body *b);	/* the end of a system text */
+void body_tools_done(struct body *b);	/* the end of tools, functions or documents */
+void body_top_end(struct body *b);	/* the end of the body: append functions and documents */
 
 /* body_message.c: values inside messages */
 void body_messages(struct body *b, enum json_event ev);	/* the list, or one text */
