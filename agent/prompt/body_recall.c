@@ -174,22 +174,9 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 bool trail_find_tip(
     struct body *b, struct turns *t, const struct turns_tail *of, const char *p, size_t n)
 {
-	struct turns_tail tails[TURNS_TAILS];
+	struct hash128 key;
 
-	memcpy(tails, of, sizeof(tails));
-	for (;;) {
-		struct turns_tail *best = NULL;
-
-		for (unsigned i = 0; i < TURNS_TAILS; i++)
-			if (tails[i].n > 0 && tails[i].n <= n && (best == NULL || tails[i].n > best->n))
-				best = &tails[i];
-		if (best == NULL)
-			return false;
-		if (turns_tail_of(t, p, best->n).quick == best->quick &&
-		    turns_get(t, turns_next_key(t, b->trail.key, p, best->n), &b->trail.copy))
-			return true;
-		best->n = 0;
-	}
+	return turns_find_tip(t, b->trail.key, of, span_of(p, n), &b->trail.copy, &key) > 0;
 }
 
 size_t body_recall(

@@ -321,6 +321,29 @@ void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail)
 	pthread_mutex_unlock(&t->lock);
 }
 
+size_t turns_find_tip(struct turns *t, struct hash128 from, const struct turns_tail *of,
+    struct span rest, struct turns_copy *out, struct hash128 *key)
+{
+	struct turns_tail tails[TURNS_TAILS];
+
+	memcpy(tails, of, sizeof(tails));
+	for (;;) {
+		struct turns_tail *best = NULL;
+
+		for (unsigned i = 0; i < TURNS_TAILS; i++)
+			if (tails[i].n > 0 && tails[i].n <= rest.n && (best == NULL || tails[i].n > best->n))
+				best = &tails[i];
+		if (best == NULL)
+			return 0;
+		if (turns_tail_of(t, rest.p, best->n).quick == best->quick) {
+			*key = turns_next_key(t, from, rest.p, best->n);
+			if (turns_get(t, *key, out))
+				return best->n;
+		}
+		best->n = 0;
+	}
+}
+
 void turns_count(struct turns *t, size_t saved_bytes)
 {
 	pthread_mutex_lock(&t->lock);

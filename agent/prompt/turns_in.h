@@ -49,6 +49,12 @@ struct hash128 turns_next_key(const struct turns *t, struct hash128 from, const 
 /* Return the tip that is <n> bytes after a point. */
 struct turns_tail turns_tail_of(const struct turns *t, const char *p, size_t n);
 
+/* Copy the item of the longest of the TURNS_TAILS tips <of>, which come after the point of key
+ * <from>, that agrees with <rest>. Sets its key. Returns its bytes; 0: none agrees. <of> may be
+ * out->tails. */
+size_t turns_find_tip(struct turns *t, struct hash128 from, const struct turns_tail *of,
+    struct span rest, struct turns_copy *out, struct hash128 *key);
+
 /* Append to data that has the room. */
 void turns_copy_put(struct turns_copy *c, const void *p, size_t n);
 

@@ -14,31 +14,6 @@ static struct hash128 head_key(const struct turns *t, struct hash128 chunk, uint
 	return hash128(turns_key(t), word, sizeof(word));
 }
 
-/* Find the longest tip after the chunk whose head <out> has. */
-static bool find_tip(struct turns *t, struct hash128 head, const char *p, size_t n,
-    struct turns_state *out, size_t *len)
-{
-	struct turns_tail tails[TURNS_TAILS];
-
-	memcpy(tails, out->copy.tails, sizeof(tails));
-	for (;;) {
-		struct turns_tail *best = NULL;
-
-		for (unsigned i = 0; i < TURNS_TAILS; i++)
-			if (tails[i].n > 0 && tails[i].n <= n && (best == NULL || tails[i].n > best->n))
-				best = &tails[i];
-		if (best == NULL)
-			return false;
-		out->key = turns_next_key(t, head, p, best->n);
-		if (turns_tail_of(t, p, best->n).quick == best->quick &&
-		    turns_get(t, out->key, &out->copy)) {
-			*len = best->n;
-			return true;
-		}
-		best->n = 0;
-	}
-}
-
 /* Return the number of keys of chunks that need not be computed: of a body in slices, all. */
 static size_t known_keys(const struct trail *tr, const struct hash128 **keys)
 {
@@ -60,7 +35,8 @@ bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, stru
 		struct hash128 head = head_key(t, keys[k], what);
 
 		if (from <= raw.n && turns_get(t, head, &out->copy) &&
-		    find_tip(t, head, raw.p + from, raw.n - from, out, &len)) {
+		    (len = turns_find_tip(t, head, out->copy.tails, span_of(raw.p + from, raw.n - from),
+			 &out->copy, &out->key)) > 0) {
 			out->at = from + len;
 			return true;
 		}
