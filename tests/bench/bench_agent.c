@@ -7,10 +7,10 @@
  * wiping the input buffer, as a connection does after the answer; alone: wipe_us. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
+#include "tests/lib/bench.h"
 #include "agent/serve/serve.h"
 
 #define TALKS	16
@@ -18,25 +18,9 @@
 
 static struct hash_key key;
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static usec clock_us(void *arg)
 {
 	return (usec)now_us();
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_agent: no memory\n");
-	exit(1);
 }
 
 /* A chat body of about <n> bytes: a system prompt, turns of prose with some escapes in it. */

@@ -3,9 +3,9 @@
  * records in the index. The fastest of 30 passes counts, because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/rng.h"
+#include "tests/lib/bench.h"
 #include "agent/index/arena_in.h"
 
 #define PASSES	30
@@ -14,22 +14,6 @@
 struct plan {
 	uint32_t place, bytes;
 };
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_arena: no memory\n");
-	exit(1);
-}
 
 /* Of eight: four nodes of 64 bytes, three records of 32, an edge of 2 to 128 pages. */
 static uint32_t size_of(struct rng *rng)

@@ -9,20 +9,17 @@
  * and copying them. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/hash.h"
 #include "agent/tok/parts.h"
 #include "agent/tok/tok.h"
+#include "tests/lib/bench.h"
 
 #define ROUNDS	15
 
 static double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return cpu_ns() / 1e9;
 }
 
 static void best(double *so_far, double began)

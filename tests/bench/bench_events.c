@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/hash.h"
 #include "agent/base/rng.h"
 #include "agent/events/events.h"
 #include "agent/feed/kvevent.h"
+#include "tests/lib/bench.h"
 #include "tests/bench/events/fleet.h"
 
 #define REPLAYS		3u
@@ -27,14 +27,6 @@
 
 static const uint64_t space[2] = { 1, 2 };
 static struct hash_key key;
-
-static double now_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void die(const char *why)
 {
@@ -88,14 +80,14 @@ static double line_limit(size_t bytes)
 	for (k = 0; k < REPLAYS; k++) {
 		rng_init(&ahead, 1);
 		rng_init(&now, 1);
-		took = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		took = cpu_ns();
 		for (i = 0; i < 32; i++)
 			rng_next(&ahead);
 		for (i = 0; i < n; i++) {
 			__builtin_prefetch(p + rng_below(&ahead, (uint32_t)lines) * (size_t)64);
 			sum += p[rng_below(&now, (uint32_t)lines) * (size_t)64];
 		}
-		took = (now_ns(CLOCK_THREAD_CPUTIME_ID) - took) / (double)n;
+		took = (cpu_ns() - took) / (double)n;
 		best = took < best ? took : best;
 	}
 	sink = sum;
@@ -107,14 +99,14 @@ static double compare_limit(void)
 {
 	enum { N = 512, ROUNDS = 4096 };
 	uint64_t *a = calloc(N, 8), *b = calloc(N, 8), i, k, same = 0;
-	double took = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	double took = cpu_ns();
 
 	if (a == NULL || b == NULL)
 		die("no memory");
 	for (k = 0; k < ROUNDS; k++)
 		for (i = 0; i < N && a[i] == *(volatile uint64_t *)&b[i]; i++)
 			same++;
-	took = (now_ns(CLOCK_THREAD_CPUTIME_ID) - took) / (double)same;
+	took = (cpu_ns() - took) / (double)same;
 	free(a);
 	free(b);
 	return took;
@@ -133,13 +125,13 @@ struct churn {
 static double time_op(
     struct churn *c, struct events *ev, const struct fleet_op *op, const uint64_t *words)
 {
-	double from = now_ns(CLOCK_MONOTONIC);
+	double from = now_ns();
 
 	if (op->kind == FLEET_QUERY)
 		events_match(ev, space, words + op->keys, op->n, &c->m);
 	else
 		apply(ev, op, words);
-	return now_ns(CLOCK_MONOTONIC) - from - c->clock_ns;
+	return now_ns() - from - c->clock_ns;
 }
 
 /* Replay one generation on each index; keep the least time of each operation. */
@@ -192,8 +184,8 @@ static double clock_cost(void)
 	unsigned i;
 
 	for (i = 0; i < 1000; i++) {
-		from = now_ns(CLOCK_MONOTONIC);
-		took = now_ns(CLOCK_MONOTONIC) - from;
+		from = now_ns();
+		took = now_ns() - from;
 		best = took < best ? took : best;
 	}
 	return best;
@@ -279,7 +271,7 @@ static void *read_all(void *arg)
 
 	if (events_match_init(&m) < 0)
 		die("no memory");
-	took = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	took = cpu_ns();
 	do {
 		for (i = 0; i < r->o->n_ops; i++) {
 			const struct fleet_op *op = &r->o->ops[i];
@@ -290,20 +282,20 @@ static void *read_all(void *arg)
 			blocks += op->n;
 		}
 	} while (!atomic_load(&r->stop));
-	r->ns_per_block = (now_ns(CLOCK_THREAD_CPUTIME_ID) - took) / (double)blocks;
+	r->ns_per_block = (cpu_ns() - took) / (double)blocks;
 	events_match_fini(&m);
 	return NULL;
 }
 
 static double write_all(struct events *ev, const struct fleet_ops *o)
 {
-	double took = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	double took = cpu_ns();
 	size_t i;
 
 	for (i = 0; i < o->n_ops; i++)
 		if (o->ops[i].kind != FLEET_QUERY)
 			apply(ev, &o->ops[i], o->words);
-	return (now_ns(CLOCK_THREAD_CPUTIME_ID) - took) /
+	return (cpu_ns() - took) /
 	       (double)(o->blocks[FLEET_STORED] + o->blocks[FLEET_REMOVED]);
 }
 
@@ -466,9 +458,9 @@ static void run_decoded(void)
 			if (o.ops[i].kind == FLEET_QUERY)
 				continue;
 			n = encode(bytes, &o.ops[i], o.words);
-			took = now_ns(CLOCK_THREAD_CPUTIME_ID);
+			took = cpu_ns();
 			take_payload(d, &o.ops[i], span_of(bytes, n));
-			sum += now_ns(CLOCK_THREAD_CPUTIME_ID) - took;
+			sum += cpu_ns() - took;
 		}
 		if (g >= 2 && sum < best)
 			best = sum;

@@ -2,20 +2,12 @@
  * and finding them in the index. Passes of both alternate and the fastest of each counts, so that
  * other load affects both. Lines: bench flood set=NAME hash_ratio=R index_ratio=R, where random
  * throughput is 1. */
-#include <time.h>
 
 #include "agent/index/index.h"
+#include "tests/lib/bench.h"
 #include "tests/unit/flood.h"
 
 #define PASSES	60
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 struct messages {
 	uint8_t m[FLOOD_N][FLOOD_MAX];

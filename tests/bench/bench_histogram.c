@@ -2,9 +2,9 @@
  * no branch is always the same, with and without the number of a decision. */
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "agent/base/histogram.h"
+#include "tests/lib/bench.h"
 #include "agent/base/rng.h"
 
 #define ROUNDS	20000000u
@@ -12,14 +12,6 @@
 static const uint32_t bounds[HISTOGRAM_BUCKETS - 1] = {
 	5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000, 20000,
 };
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static double each_ns(struct histogram *h, const uint32_t values[1024], bool numbered)
 {

@@ -13,10 +13,10 @@
  * counts decisions above the promise: 1 ms up to 16 KiB, 5 ms for any body. -v: a line for each
  * kind; -kKIND: only that kind. */
 #include <stdarg.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/route/route.h"
+#include "tests/lib/bench.h"
 #include "tests/hostile.h"
 
 #define SEEDS	4
@@ -30,22 +30,6 @@ static const double promised_us[SIZES] = { 1000, 5000, 5000, 5000 };
 static struct hash_key key;
 static bool verbose;
 static const char *only;
-
-static double now_us(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_hostile: no memory\n");
-	exit(1);
-}
 
 static struct span slurp(const char *path)
 {
@@ -214,10 +198,10 @@ static double once(struct bench *b, size_t kind, size_t n, uint32_t work, struct
 	q.uid = span_str(uid);
 	q.tenant = span_str(tenant);
 	b->now += 10000;
-	t = now_us(CLOCK_THREAD_CPUTIME_ID);
+	t = cpu_us();
 	route_decide(b->r, b->s, &q, b->now, a);
 	route_scratch_wipe(b->s);
-	return now_us(CLOCK_THREAD_CPUTIME_ID) - t;
+	return cpu_us() - t;
 }
 
 static uint64_t bounded(const struct bench *b)
@@ -277,9 +261,9 @@ static void run_size(struct bench *b, const char *name, int size)
 				lost += bounded(b) > before;
 			}
 
-			t0 = now_us(CLOCK_THREAD_CPUTIME_ID);
+			t0 = cpu_us();
 			b->n += hash64(&key, b->body, n) == 0;
-			read += now_us(CLOCK_THREAD_CPUTIME_ID) - t0;
+			read += cpu_us() - t0;
 			plain = one(b, kind, n, 0, &t);
 			text += plain;
 			us[n_us++] = took;

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/rng.h"
+#include "tests/lib/bench.h"
 #include "agent/jinja/jinja.h"
 
 #define ROUNDS	31
@@ -19,14 +19,6 @@
 
 static char body[BODY * 2], out[BODY * 4], copied[BODY * 4];
 static size_t body_n, out_n, pieces;
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void say(const char *s)
 {

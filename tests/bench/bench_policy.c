@@ -7,9 +7,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/policy/policy.h"
+#include "tests/lib/bench.h"
 
 #define PASSES		15
 #define CHOICES		400
@@ -24,14 +24,6 @@ struct world {
 	uint32_t tokens[SERVERS_MAX];
 	uint64_t sum;
 };
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static struct policy_prompt prompt(struct world *w)
 {

@@ -6,9 +6,9 @@
  * and a read (XOR of 8-byte words) of the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/rng.h"
+#include "tests/lib/bench.h"
 #include "agent/prompt/prompt.h"
 
 #define ROUNDS	41
@@ -149,14 +149,6 @@ static struct text ids(size_t n)
 }
 
 /* ---- timing ---- */
-
-static double now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
 
 struct job {
 	const struct text *t;

@@ -14,11 +14,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/tok/cached.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/stream.h"
+#include "tests/lib/bench.h"
 #include "tests/unit/tok/secret.h"
 #include "tests/unit/tok/small.h"
 
@@ -26,22 +26,6 @@
 #define CONVERSATIONS	24
 #define TURNS		10
 #define DATA	"../shared/data/tokenizers/tokenizer_json/"
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static double cpu_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 /* ---- text and tokenizers ---- */
 

@@ -4,32 +4,16 @@
  * The fastest of 30 passes counts, because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/share/inbox.h"
 #include "agent/share/outbox.h"
+#include "tests/lib/bench.h"
 #include "tests/lib/share/entries.h"
 
 #define PASSES	30
 #define BYTES	(4u << 20)	/* of a pass, about */
 
 static struct hash_key key;
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_share: no memory\n");
-	exit(1);
-}
 
 static double less(double a, double b)
 {

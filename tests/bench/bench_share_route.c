@@ -13,12 +13,12 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/rng.h"
 #include "agent/route/route.h"
 #include "agent/route/share.h"
 #include "agent/share/inbox.h"
+#include "tests/lib/bench.h"
 #include "agent/share/outbox.h"
 
 #define PASSES		(getenv("PASSES") != NULL ? (unsigned)atoi(getenv("PASSES")) : 7)
@@ -44,22 +44,6 @@ static struct share_outbox *outbox;
 static struct share_inbox *inbox;
 static struct route *sibling;
 static msec now;
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_share_route: no memory\n");
-	exit(1);
-}
 
 static void put(void *arg, uint32_t part, const struct share_entry *e)
 {

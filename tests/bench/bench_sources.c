@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/buf.h"
 #include "agent/base/rng.h"
+#include "tests/lib/bench.h"
 #include "agent/route/sources.h"
 
 #define SERVERS	16
@@ -31,22 +31,6 @@ struct side {
 };
 
 static struct hash_key key;
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_sources: no memory\n");
-	exit(1);
-}
 
 static int by_value(const void *a, const void *b)
 {

@@ -6,11 +6,11 @@
  * the same bytes, and NFC of text that is already normal. Best of the rounds. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/rng.h"
 #include "agent/tok/normal.h"
 #include "agent/tok/split/split.h"
+#include "tests/lib/bench.h"
 
 #define BYTES	((size_t)1 << 20)
 #define ROUNDS	15
@@ -148,10 +148,7 @@ static const struct text {
 
 static double now_s(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return now_ns() / 1e9;
 }
 
 static size_t make(const struct text *t, uint8_t *out)

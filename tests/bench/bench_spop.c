@@ -4,21 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "spoe/spop.h"
+#include "tests/lib/bench.h"
 
 #define ROUNDS		31
 #define PER_ROUND	20000
 #define IN_A_ROW	16	/* NOTIFYs in the buffer, as HAProxy pipelines them */
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b)
 {

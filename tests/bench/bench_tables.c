@@ -3,21 +3,13 @@
  * The fastest of 30 passes counts, because the machine may be shared. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/policy/policy.h"
+#include "tests/lib/bench.h"
 
 #define PAGES	4096u
 #define PASSES	30
 #define OTHERS	400u		/* prompts before it: far more blocks than there is room for */
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void make_prompt(struct policy_prompt *p, page_key *pages, uint64_t who)
 {

@@ -11,13 +11,13 @@
  * Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/) in random order. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/mem.h"
 #include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
+#include "tests/lib/bench.h"
 #include "tests/lib/frames.h"
 
 #define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
@@ -36,25 +36,9 @@ static bool talk;		/* bodies are conversations */
 static char *lines[LINES];
 static unsigned n_lines;
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static usec clock_us(void *arg)
 {
 	return (usec)now_us();
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_tokens: no memory\n");
-	exit(1);
 }
 
 /* ---- the tokenizer ---- */

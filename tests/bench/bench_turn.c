@@ -21,7 +21,6 @@
  * data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/hash_wide.h"
@@ -29,6 +28,7 @@
 #include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
+#include "tests/lib/bench.h"
 #include "tests/lib/frames.h"
 
 #define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
@@ -48,28 +48,12 @@ static struct chat *chat;
 static char *lines[LINES];
 static unsigned n_lines;
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 /* A second passes between two requests, so that no tenant's share of the thread is used up. */
 static usec apart;
 
 static usec clock_us(void *arg)
 {
 	return (usec)now_us() + apart;
-}
-
-static void *must(void *p)
-{
-	if (p != NULL)
-		return p;
-	fprintf(stderr, "bench_turn: no memory, or not at the top of the tree\n");
-	exit(1);
 }
 
 /* ---- tokenizer and template ---- */

@@ -4,24 +4,17 @@
 #include <string.h>
 
 #include "tests/bench/index/measure.h"
-
-static double now_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+#include "tests/lib/bench.h"
 
 void measure_clock(struct clock_facts *c)
 {
-	double ns = now_ns(CLOCK_MONOTONIC), least = 1e18, d;
+	double ns = now_ns(), least = 1e18, d;
 	uint64_t t = ticks(), a;
 	int i;
 
-	while (now_ns(CLOCK_MONOTONIC) - ns < 100e6)
+	while (now_ns() - ns < 100e6)
 		;
-	c->ns = (now_ns(CLOCK_MONOTONIC) - ns) / (double)(ticks() - t);
+	c->ns = (now_ns() - ns) / (double)(ticks() - t);
 	for (i = 0; i < 10000; i++) {
 		a = ticks();
 		d = (double)(ticks() - a);
@@ -32,7 +25,7 @@ void measure_clock(struct clock_facts *c)
 
 double measure_thread_cpu_ns(void)
 {
-	return now_ns(CLOCK_THREAD_CPUTIME_ID);
+	return cpu_ns();
 }
 
 void *measure_must(void *p)
