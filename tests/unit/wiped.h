@@ -5,7 +5,9 @@
  * 	wiped = (struct wiped){ 0 };
  * 	... the story ...
  * 	assert_true(wiped.freed > 5);		a story that frees nothing proves nothing
- * 	assert_int_equal(wiped.dirty, 0);	every block was all zeros when it was freed */
+ * 	assert_int_equal(wiped.dirty, 0);	every block was all zeros when it was freed
+ *
+ * With { .secret = "text" } only a block that has this text is dirty. */
 #ifndef TESTS_WIPED_H
 #define TESTS_WIPED_H
 
@@ -14,7 +16,10 @@
 
 #include "agent/base/mem.h"
 
-static struct wiped { size_t freed, dirty; } wiped;
+static struct wiped {
+	size_t freed, dirty;
+	const char *secret;		/* NULL: no byte may be left */
+} wiped;
 
 void *mem_alloc(size_t n)
 {
@@ -57,15 +62,22 @@ char *mem_strndup(const char *p, size_t n)
 	return s;
 }
 
-void mem_free(void *p)
+static inline bool wiped_is_dirty(const void *p, size_t n)
 {
 	const unsigned char *b = p;
-	size_t n = p != NULL ? malloc_usable_size(p) : 0, i;
+	size_t i = 0;
 
-	for (i = 0; i < n && b[i] == 0; i++)
-		;
+	if (wiped.secret != NULL)
+		return memmem(p, n, wiped.secret, strlen(wiped.secret)) != NULL;
+	while (i < n && b[i] == 0)
+		i++;
+	return i < n;
+}
+
+void mem_free(void *p)
+{
 	wiped.freed += p != NULL;
-	wiped.dirty += i < n;
+	wiped.dirty += p != NULL && wiped_is_dirty(p, malloc_usable_size(p));
 	free(p);
 }
 

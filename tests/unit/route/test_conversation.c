@@ -167,7 +167,7 @@ static void in_slices(void **state)
 
 		snprintf(uid, sizeof(uid), "s%zu", step);
 		for (size_t at = 0; at < w.body.n; at += step, seq++) {
-			slice(&w, w.s, uid, seq, at, at + step < w.body.n ? at + step : w.body.n);
+			slice_at(&w, w.s, uid, seq, at, at + step < w.body.n ? at + step : w.body.n);
 			if (w.a.why == WHY_NOPROMPT || w.a.stands)
 				continue;
 			assert_true(w.a.prompt_pages >= before || before == 0 || w.a.prompt_pages > 0);

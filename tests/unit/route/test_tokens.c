@@ -126,8 +126,8 @@ static void ids_in_slices(void **state)
 	assert_int_equal(w.a.prompt_pages, 299 / 24 + 301 / 24);
 	served(&w, "whole");
 	for (size_t i = 1; i < w.body.n; i += 13) {
-		slice(&w, w.s, "sliced", 0, 0, i);
-		slice(&w, w.s, "sliced", 1, i, w.body.n);
+		slice_at(&w, w.s, "sliced", 0, 0, i);
+		slice_at(&w, w.s, "sliced", 1, i, w.body.n);
 		assert_int_equal(w.a.prompt_pages, 299 / 24 + 301 / 24);
 		assert_int_equal(w.a.pages, w.a.prompt_pages);
 		refused(&w, "sliced");
@@ -146,7 +146,7 @@ static void words_that_wait_are_counted(void **state)
 
 		world_with_blocks(&w, i ? 32 : 0);
 		ids(&w.body, 8000);
-		slice(&w, w.s, "1", 0, 0, w.body.n - 5);
+		slice_at(&w, w.s, "1", 0, 0, w.body.n - 5);
 		assert_int_equal(stats(&w).slices_waiting, 1);
 		bytes[i] = stats(&w).slices_bytes;
 		world_end(&w);
@@ -381,10 +381,10 @@ static void slices_end_in_the_same_ids(void **state)
 		served(&w, "whole");
 		for (size_t i = 0; i < w.body.n; i += 211) {
 			for (size_t m = i; m < w.body.n; m += 1 + (i * 7 + m * 13) % 1500) {
-				slice(&w, other, "u", 0, 0, i);
-				slice(&w, w.s, "u", 1, i, m);
+				slice_at(&w, other, "u", 0, 0, i);
+				slice_at(&w, w.s, "u", 1, i, m);
 				assert_true(w.a.more);
-				slice(&w, other, "u", 2, m, w.body.n);
+				slice_at(&w, other, "u", 2, m, w.body.n);
 				assert_int_equal(w.a.prompt_pages, pages);
 				assert_in_range(w.a.pages, pages - 1, pages);
 				refused(&w, "u");
@@ -407,7 +407,7 @@ static void byte_by_byte(void **state)
 	send(&w, "whole");
 	pages = w.a.prompt_pages;
 	for (size_t i = 0; i < w.body.n; i++)
-		slice(&w, w.s, "u", (int64_t)i, i, i + 1);
+		slice_at(&w, w.s, "u", (int64_t)i, i, i + 1);
 	assert_int_equal(w.a.prompt_pages, pages);
 	assert_int_equal(stats(&w).tokenized, 2);
 	world_end(&w);
@@ -425,9 +425,9 @@ static void a_thread_ends_between_slices(void **state)
 	send(&w, "whole");
 	pages = w.a.prompt_pages;
 	assert_non_null(other = route_scratch_new(w.r));
-	slice(&w, other, "u", 0, 0, 9000);
+	slice_at(&w, other, "u", 0, 0, 9000);
 	route_scratch_free(other);
-	slice(&w, w.s, "u", 1, 9000, w.body.n);
+	slice_at(&w, w.s, "u", 1, 9000, w.body.n);
 	assert_int_equal(w.a.prompt_pages, pages);
 	world_end(&w);
 }
@@ -468,19 +468,19 @@ static void a_reload_between_slices(void **state)
 
 	world_with_tok(&w, 16);
 	completion(&w.body, 8, 9000, "");
-	slice(&w, w.s, "1", 0, 0, 6000);
+	slice_at(&w, w.s, "1", 0, 0, 6000);
 	assert_int_equal(w.a.prompt_pages > 0, true);
 	token_models[0].tok = other;
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
-	slice(&w, w.s, "1", 1, 6000, w.body.n);
+	slice_at(&w, w.s, "1", 1, 6000, w.body.n);
 	served(&w, "1");
 	send(&w, "2");
 	assert_in_range(w.a.pages, w.a.prompt_pages - 1, w.a.prompt_pages);
 	token_models[0].tok = NULL;
 	token_models[0].mode = MODEL_TEXT;
-	slice(&w, w.s, "3", 0, 0, 6000);
+	slice_at(&w, w.s, "3", 0, 0, 6000);
 	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
-	slice(&w, w.s, "3", 1, 6000, w.body.n);
+	slice_at(&w, w.s, "3", 1, 6000, w.body.n);
 	assert_int_equal(preview(&w).mode, PROMPT_TEXT);
 	assert_int_equal(w.a.prompt_pages, preview(&w).pages);
 	world_end(&w);

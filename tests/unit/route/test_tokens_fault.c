@@ -44,9 +44,9 @@ static bool story(const struct most *m, unsigned long k, bool *met)
 	fault_begin(k);
 	send(&w, "1");
 	all = answered(&w, m->whole);
-	slice(&w, w.s, "2", 0, 0, 4000);
-	slice(&w, w.s, "2", 1, 4000, 7000);
-	slice(&w, w.s, "2", 2, 7000, w.body.n);
+	slice_at(&w, w.s, "2", 0, 0, 4000);
+	slice_at(&w, w.s, "2", 1, 4000, 7000);
+	slice_at(&w, w.s, "2", 2, 7000, w.body.n);
 	all = answered(&w, m->slices) && all;
 	w.body.n = 0;
 	say(&w.body, "{\"prompt\":[\"one two\",\"the server has pages and that is\"]}");

@@ -174,9 +174,9 @@ static void in_slices(struct world *w, const char *path)
 	size_t a = w->body.n / 3, b = 2 * a;
 
 	w->q.path = span_str(path);
-	slice(w, w->s, path, 0, 0, a);
-	slice(w, w->s, path, 1, a, b);
-	slice(w, w->s, path, 2, b, w->body.n);
+	slice_at(w, w->s, path, 0, 0, a);
+	slice_at(w, w->s, path, 1, a, b);
+	slice_at(w, w->s, path, 2, b, w->body.n);
 }
 
 static void all_kinds(struct world *w)

@@ -310,4 +310,20 @@ static inline struct route_pool_view pool(struct world *w)
 	return v;
 }
 
+/* Bytes <from> .. <to> of w->body as slice <seq>. Only the first brings more than uid and seq. */
+static inline void slice_at(struct world *w, struct route_scratch *s, const char *uid,
+    int64_t seq, size_t from, size_t to)
+{
+	struct route_request q = { .visible = -1, .whole = -1, .work = ROUTE_WORK_FULL };
+
+	if (seq == 0) {
+		q = w->q;
+		q.visible = q.whole = (int64_t)w->body.n;
+	}
+	q.uid = span_str(uid);
+	q.seq = seq;
+	q.body = span_of(w->body.p + from, to - from);
+	route_decide(w->r, s, &q, w->now, &w->a);
+}
+
 #endif

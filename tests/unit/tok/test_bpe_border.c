@@ -10,19 +10,13 @@
 #include "agent/tok/bpe/bpe_border.h"
 #include "agent/tok/chunk.h"
 #include "agent/tok/tok_steps.h"
+#include "tests/unit/tok/cache.h"
 #include "tests/unit/tok/data.h"
 #include "tests/unit/tok/small.h"
 #include "tests/unit/tok/whole.h"
 #include "tests/unit/rounds.h"
 
 #define MARK	"\xe2\x96\x81"
-
-static void same_ids(const struct ids *a, const struct ids *b)
-{
-	assert_int_equal(a->n, b->n);
-	if (a->n > 0)
-		assert_memory_equal(a->p, b->p, a->n * sizeof(*a->p));
-}
 
 /* ---- random vocabularies --------------------------------------------------------------------- */
 

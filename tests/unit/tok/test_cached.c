@@ -10,25 +10,8 @@
 #include "agent/base/mem.h"
 #include "agent/tok/cached.h"
 #include "agent/tok/chunk.h"
-#include "tests/unit/tok/secret.h"
+#include "tests/unit/tok/cache.h"
 #include "tests/unit/tok/small.h"
-
-static struct segcache *make_cache(size_t bytes)
-{
-	struct segcache_opts o = { .max_bytes = bytes, .threads = 1 };
-	struct hash_key key = secret_key();
-	struct segcache *c = segcache_new(&o, &key);
-
-	assert_non_null(c);
-	return c;
-}
-
-static void same_ids(const struct ids *a, const struct ids *b)
-{
-	assert_int_equal(a->n, b->n);
-	if (a->n > 0)
-		assert_memory_equal(a->p, b->p, a->n * sizeof(*a->p));
-}
 
 static void compare(const struct cached *c, struct span text, unsigned flags)
 {

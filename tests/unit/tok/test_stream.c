@@ -8,25 +8,8 @@
 #include <cmocka.h>
 
 #include "agent/tok/stream.h"
-#include "tests/unit/tok/secret.h"
+#include "tests/unit/tok/cache.h"
 #include "tests/unit/tok/small.h"
-
-static struct segcache *make_cache(size_t bytes)
-{
-	struct segcache_opts o = { .max_bytes = bytes, .threads = 1 };
-	struct hash_key key = secret_key();
-	struct segcache *c = segcache_new(&o, &key);
-
-	assert_non_null(c);
-	return c;
-}
-
-static void same_ids(const struct ids *a, const struct ids *b)
-{
-	assert_int_equal(a->n, b->n);
-	if (a->n > 0)
-		assert_memory_equal(a->p, b->p, a->n * sizeof(*a->p));
-}
 
 static struct stream *make_stream(size_t max_bytes, unsigned flags)
 {

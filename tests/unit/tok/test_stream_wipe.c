@@ -1,83 +1,16 @@
 /* test_stream_wipe.c - no text is left in the memory that a stream, its steps and its scratch free.
- * This file defines the functions of mem.h, so that it can look at a block before it is freed. */
-#include <malloc.h>
+ * wiped.h looks at a block before it is freed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/base/mem.h"
 #include "agent/tok/stream.h"
 #include "tests/unit/tok/small.h"
+#include "tests/unit/wiped.h"
 
 #define SECRET	"Zebra7719"
-
-static size_t left_over, freed;
-
-static void look(void *p)
-{
-	if (p == NULL)
-		return;
-	freed++;
-	left_over += memmem(p, malloc_usable_size(p), SECRET, sizeof(SECRET) - 1) != NULL;
-}
-
-void *mem_alloc(size_t n)
-{
-	return calloc(1, n ? n : 1);
-}
-
-void *mem_calloc(size_t count, size_t size)
-{
-	return calloc(count ? count : 1, size ? size : 1);
-}
-
-/* Always move the block, so that the test sees the old one. */
-void *mem_resize(void *p, size_t count, size_t size)
-{
-	size_t old = p != NULL ? malloc_usable_size(p) : 0;
-	void *q = calloc(count ? count : 1, size ? size : 1);
-
-	if (q != NULL && p != NULL) {
-		memcpy(q, p, old < count * size ? old : count * size);
-		mem_free(p);
-	}
-	return q;
-}
-
-void *mem_copy(const void *p, size_t n)
-{
-	void *q = mem_alloc(n);
-
-	if (q != NULL && n > 0)
-		memcpy(q, p, n);
-	return q;
-}
-
-char *mem_strndup(const char *p, size_t n)
-{
-	char *s = mem_alloc(n + 1);
-
-	if (s != NULL && n > 0)
-		memcpy(s, p, n);
-	return s;
-}
-
-void mem_free(void *p)
-{
-	look(p);
-	free(p);
-}
-
-void mem_wipe(void *p, size_t n)
-{
-	explicit_bzero(p, n);
-}
-
-void mem_wipe_stack(void)
-{
-}
 
 static void freed_blocks_are_wiped(void **state)
 {
@@ -90,7 +23,7 @@ static void freed_blocks_are_wiped(void **state)
 		struct stream *s = stream_new(&o);
 		struct ids out = { 0 };
 
-		freed = left_over = 0;
+		wiped = (struct wiped){ .secret = SECRET };
 		for (unsigned text = 0; text < 3; text++) {
 			assert_int_equal(stream_begin(s, &c, &out), STREAM_DONE);
 			/* the first text has no place to cut, so it is encoded in steps */
@@ -108,8 +41,8 @@ static void freed_blocks_are_wiped(void **state)
 		}
 		stream_free(s);
 		tok_scratch_free(c.scratch);
-		assert_true(freed > 6);
-		assert_int_equal(left_over, 0);
+		assert_true(wiped.freed > 6);
+		assert_int_equal(wiped.dirty, 0);
 		tok_unref(t);
 		ids_free(&out);
 	}
