@@ -36,9 +36,8 @@
 #define SHARD_BITS	6u
 _Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard");
 #define EDGE_MAX	512u	/* pages of a node: bounds the cost of a copy */
-/* Work of one call, in records; a copied node counts more (shrink.c). With 40 the longest call
- * takes 48.0 to 49.2 us (Mooncake), 33.7 to 37.5 us with prompts of 1K tokens (bench_index -e, 64
- * servers, load of the machine about 21). */
+/* Work of one call, in records; a copied node counts more (shrink.c). It bounds the longest call,
+ * which bench_index -e measures. */
 #define EVICT_MAX	40u
 /* Tries in a row that bring a claim no page further, because other threads change the tree. */
 #define STILL_MAX	64u
