@@ -160,7 +160,8 @@ static void put_section(const struct printer *p, const struct conf_section *s,
 static void put_memory(const struct printer *p, const struct conf *c)
 {
 	uint64_t bytes = route_budget(&c->route) + loop_budget(&c->loop) +
-	    share_snapshot_budget(&c->loop, &c->route);
+	    share_snapshot_budget(&c->loop, &c->route) +
+	    loop_threads_most(&c->loop) * route_thread_budget(&c->route);
 	char line[120];
 
 	snprintf(line, sizeof(line), "# What grows with use takes %llu MiB at most: kvroute(8), MEMORY.\n",

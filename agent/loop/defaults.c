@@ -85,6 +85,11 @@ size_t loop_peers_most(const struct loop_opts *o)
 	return loop_peers(o);
 }
 
+unsigned loop_threads_most(const struct loop_opts *o)
+{
+	return o->threads > 0 ? o->threads : THREADS_DEFAULT_MAX;
+}
+
 uint64_t loop_budget(const struct loop_opts *o)
 {
 	return o->spop_max_bytes + (uint64_t)o->max_connections * CONN_BYTES +

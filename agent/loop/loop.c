@@ -26,7 +26,6 @@
 #include "agent/os/memory.h"
 #include "agent/os/process.h"
 
-#define THREADS_DEFAULT_MAX	4
 #define FDS_BESIDE		64	/* listeners, loops, files, metrics connections */
 /* The opener, two files of /proc, snapshot and its directory, recording with its directory and next
  * file, the file of a reload, and one connection of each kind. */

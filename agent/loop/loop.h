@@ -127,6 +127,10 @@ void loop_opts_free(struct loop_opts *o);	/* frees the array, not <o> */
  * most there can be. */
 size_t loop_peers(const struct loop_opts *o), loop_peers_most(const struct loop_opts *o);
 
+#define THREADS_DEFAULT_MAX	4	/* if their number is not configured */
+/* Returns the number of SPOP threads, at most. */
+unsigned loop_threads_most(const struct loop_opts *o);
+
 /* Returns the most bytes that peers can make the agent use: connections, their buffers, log feeds,
  * polls and the recording. */
 uint64_t loop_budget(const struct loop_opts *o);

@@ -130,6 +130,12 @@ struct route_scratch {
 	uint64_t record;		/* its number; 0: none */
 };
 
+/* Return the number of chain hashes that <chain> has room for. */
+static inline size_t route_chain_room(const struct route_opts *o)
+{
+	return o->index.max_pages / CHAIN_GROUP + 1;
+}
+
 /* Return the tokens of the prompt that its session has sent before, by the longest of its tails; 0:
  * unknown. */
 static inline uint64_t job_sent_before(const struct job *j)

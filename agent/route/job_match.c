@@ -8,7 +8,7 @@
 static uint64_t *chain_room(const struct route *r, struct route_scratch *s)
 {
 	if (s->chain == NULL)
-		s->chain = mem_calloc(r->opts.index.max_pages / CHAIN_GROUP + 1, sizeof(*s->chain));
+		s->chain = mem_calloc(route_chain_room(&r->opts), sizeof(*s->chain));
 	return s->chain;
 }
 

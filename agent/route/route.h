@@ -100,6 +100,8 @@ struct request_opts route_request_opts(const struct route_opts *o);
 int route_opts_copy(struct route_opts *to, const struct route_opts *from);
 /* Return the bytes that a router with these options may grow to. */
 uint64_t route_budget(const struct route_opts *o);
+/* Return the bytes that the scratch of one more thread may grow to, without what encodes text. */
+uint64_t route_thread_budget(const struct route_opts *o);
 void route_opts_free(struct route_opts *o);	/* the arrays; not <o> */
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* route_opts.c - options of the router: defaults, copies, and how much memory they allow. */
 #include "agent/base/mem.h"
-#include "agent/route/route_in.h"
+#include "agent/route/job_in.h"
 
 static void pool_defaults(struct pool_opts *o)
 {
@@ -101,6 +101,14 @@ uint64_t route_budget(const struct route_opts *o)
 	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
 	    scanned_most_bytes() + sharing_budget(o);
+}
+
+/* Pages of a prompt are in three vectors: as its parts, joined, and as an engine reports them. A
+ * vector grows by half. */
+uint64_t route_thread_budget(const struct route_opts *o)
+{
+	return sizeof(struct route_scratch) + SERVERS_MAX * sizeof(*((struct index_match *)NULL)->bands) +
+	    3ull * o->prompt.max_pages * sizeof(page_key) * 3 / 2 + route_chain_room(o) * sizeof(uint64_t);
 }
 
 struct model_table route_models(const struct route_opts *o)

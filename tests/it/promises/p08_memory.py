@@ -147,6 +147,30 @@ def ten_times_the_index():
         flat(*held, "once the index was full")
 
 
+def growth_of_threads(max_pages):
+    """Return the sum, and what the first prompts of four threads allocated."""
+    with Small(index="8MiB, max_pages: %d" % max_pages,
+               more="prompt: {max_pages: 1024}\n", threads=4) as a:
+        before = a.held()
+        conns = [a.client() for _ in range(32)]
+        for i, c in enumerate(conns):
+            c.notify("route", request("t%d" % i, chat("thread %d" % i)))
+        for c in conns:
+            c.close()
+        return a.sum(), a.held() - before
+
+
+@case
+def each_thread_counts():
+    """What a thread allocates with its first prompt is in the sum, with the number of threads."""
+    few, few_grew = growth_of_threads(16)
+    many, grew = growth_of_threads(1 << 20)
+    print("promise 8: four threads with chains of 2^20 pages: %d bytes more, %d in the sum" % (
+        grew - few_grew, many - few))
+    assert grew - few_grew > MIB, "the threads allocated nothing"
+    assert grew - few_grew <= many - few + MIB // 4, "more than the sum allows"
+
+
 def half_frames(a, n, size):
     """Open <n> connections that complete HELLO and send the first <size> bytes of a longer frame.
     Returns those that are still open."""
