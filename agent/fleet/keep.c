@@ -65,3 +65,11 @@ double keep_chance(const struct keep *k, msec age, msec now)
 		i++;
 	return 1 - fade_left(k->at, now) * (i < KEEP_TIMES ? 1 - (double)k->chance[i] : 1);
 }
+
+msec keep_time(const struct keep *k, msec now)
+{
+	for (unsigned i = 0; i < KEEP_TIMES; i++)
+		if (keep_chance(k, (msec)ceil(time_at(i)), now) < 0.5)
+			return (msec)time_at(i);
+	return -1;
+}

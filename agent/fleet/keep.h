@@ -45,4 +45,8 @@ void keep_learn(struct keep *k, uint64_t session, msec age, double share, msec n
 /* Return the chance that what was last used <age> ago is still cached; 1: nothing is known. */
 double keep_chance(const struct keep *k, msec age, msec now);
 
+/* Return the time that the caches keep what nothing uses: the longest age with a chance of half or
+ * more. -1: nothing is known, or it is known of no age that less is kept. */
+msec keep_time(const struct keep *k, msec now);
+
 #endif

@@ -40,3 +40,23 @@ void unseen_sized(struct unseen *u)
 	for (unsigned i = 0; i < UNSEEN_TENANTS; i++)
 		memset(&u->of[i].keep, 0, sizeof(u->of[i].keep));
 }
+
+struct unseen_sum unseen_sum(const struct unseen *u, msec now)
+{
+	struct unseen_sum sum = { -1, -1 };
+	double shares = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < UNSEEN_TENANTS; i++) {
+		msec kept = keep_time(&u->of[i].keep, now);
+		double share = announced_share(&u->of[i].announced, now);
+
+		if (kept >= 0 && (sum.kept_s < 0 || (double)kept / 1000 < sum.kept_s))
+			sum.kept_s = (double)kept / 1000;
+		shares += share;
+		n += share > 0;
+	}
+	if (n > 0)
+		sum.came_share = shares / n;
+	return sum;
+}

@@ -32,4 +32,11 @@ struct unseen_tenant *unseen_lesson(struct unseen *u, uint32_t tenant);
 /* The size of a cache is known from now on: forget how long caches keep what nothing uses. */
 void unseen_sized(struct unseen *u);
 
+/* What is known of a pool, without its tenants. */
+struct unseen_sum {
+	double kept_s;		/* keep_time() in seconds, the shortest of all tenants; -1: unknown */
+	double came_share;	/* announced_share(), the mean of tenants of which it is known; -1: of none */
+};
+struct unseen_sum unseen_sum(const struct unseen *u, msec now);
+
 #endif

@@ -472,6 +472,12 @@ METRIC(pool_pressure_ratio, GAUGE, "ratio", "pool", STABLE,
 	"Ratio of mean waiting time to mean work, smoothed.")
 METRIC(pool_wait_error_ratio, GAUGE, "ratio", "pool", STABLE,
 	"Median of |expected - real| / real of the pool's latest first tokens; NaN: none yet.")
+METRIC(pool_unseen_kept_seconds, GAUGE, "seconds", "pool", STABLE,
+	"Time for which caches keep what sessions left there, as learned from turns whose bodies are "
+	"cut; of the tenant with the shortest; NaN: nothing learned, or nothing was evicted.")
+METRIC(pool_unseen_came_ratio, GAUGE, "ratio", "pool", STABLE,
+	"Share of announced work beyond the visible part of bodies that came, as learned from first "
+	"tokens; mean of tenants; NaN: unknown.")
 METRIC(pool_choices_total, COUNTER, "", "pool", STABLE,
 	"Choices among servers; each slice of a body makes one.")
 METRIC(pool_choices_dearer_total, COUNTER, "", "pool", STABLE,

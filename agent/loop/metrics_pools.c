@@ -128,6 +128,8 @@ static const struct metric_column pool_columns[] = {
 	{ M_pool_choices_total },
 	{ M_pool_choices_dearer_total },
 	{ M_pool_regret_seconds_total },
+	{ M_pool_unseen_kept_seconds },
+	{ M_pool_unseen_came_ratio },
 };
 
 static const struct metric_column split_columns[] = {
@@ -163,6 +165,8 @@ static void add_pool(void *arg, const struct route_pool_view *p)
 	v->v[5] = (double)p->choices;
 	v->v[6] = (double)p->dearer;
 	v->v[7] = p->regret_s;
+	v->v[8] = or_nan(p->unseen.kept_s);
+	v->v[9] = or_nan(p->unseen.came_share);
 }
 
 static const struct metric_column shadow_columns[] = {

@@ -163,6 +163,8 @@ static void add_pool(void *arg, const struct route_pool_view *v)
 	put_bool(l->t, "imbalanced", v->imbalanced);
 	put_real(l->t, "pressure", v->pressure);
 	put_real(l->t, "wait_error", wait_error(v->wait) < 0 ? NAN : wait_error(v->wait));
+	put_real(l->t, "unseen_kept_s", v->unseen.kept_s < 0 ? NAN : v->unseen.kept_s);
+	put_real(l->t, "unseen_came", v->unseen.came_share < 0 ? NAN : v->unseen.came_share);
 	put_count(l->t, "choices", v->choices);
 	put_count(l->t, "dearer", v->dearer);
 	put_real(l->t, "regret_s", v->regret_s);

@@ -180,6 +180,7 @@ void route_each_pool(struct route *r, void (*fn)(void *arg, const struct route_p
 			.prefill = p->opts->prefill, .splits = p->route->splits,
 			.split_failures = p->route->split_failures,
 			.transfer_factor = transfer_factor(&p->transfer),
+			.unseen = unseen_sum(&p->unseen, r->ticked),
 			.first = &p->route->first, .request = &p->route->request,
 			.shadow = shadow_sums(p->route->shadow),
 		};

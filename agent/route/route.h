@@ -20,6 +20,7 @@
 #include "agent/prompt/prompt.h"
 #include "agent/fleet/names.h"
 #include "agent/fleet/sessions.h"
+#include "agent/fleet/unseen.h"
 #include "agent/fleet/wait.h"
 #include "agent/request/model.h"
 #include "agent/request/space.h"
@@ -468,6 +469,7 @@ struct route_pool_view {
 	uint64_t splits;	/* prompts that it computed */
 	uint64_t split_failures;	/* of these, requests that failed as if by it */
 	double transfer_factor;	/* as learned; 1: as configured */
+	struct unseen_sum unseen;
 	/* ms to first tokens and to ends; <who> is a hash of the uid, for route_decision_of() */
 	const struct histogram *first, *request;
 	struct shadow_sums shadow;

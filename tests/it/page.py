@@ -55,6 +55,7 @@ def figures_are_those_of_metrics():
         equal(s["hit_tokens"] > 0, True, "hits")
         equal(sum(s["why"].values()), 6, "decisions by why")
         equal([p["name"] for p in s["pools"]], ["pool"])
+        equal([s["pools"][0][k] for k in ("unseen_kept_s", "unseen_came")], [None] * 2, "unknown")
         equal(sorted(v["name"] for v in s["servers"]), ["s1", "s2"])
         equal(sum(v["picked"] for v in s["servers"]), 6)
         for v in s["servers"]:

@@ -50,11 +50,42 @@ static void a_known_size_ends_what_was_learned_of_times(void **state)
 	assert_true(announced_share(&unseen_of(&u, 1)->announced, 0) > 0.9);
 }
 
+/* Caches keep 5 s of one tenant and 40 s of another; half comes of what one of them announces. */
+static void a_pool_tells_the_shortest_time(void **state)
+{
+	static const msec kept_ms[] = { 40000, 5000 };
+	struct unseen u = { 0 };
+	struct unseen_sum sum;
+
+	(void)state;
+	sum = unseen_sum(&u, 0);
+	assert_true(sum.kept_s == -1 && sum.came_share == -1);
+	for (uint32_t t = 0; t < 2; t++) {
+		struct unseen_tenant *of = unseen_lesson(&u, 1 + t);
+
+		for (uint64_t i = 0; i < 400; i++) {
+			msec age = 500 + (msec)(i * 7919 % 80) * 1000;
+
+			keep_learn(&of->keep, 1 + i % 20, age, age < kept_ms[t] ? 1 : 0, 0);
+		}
+		sum = unseen_sum(&u, 0);
+		assert_true(sum.kept_s > 0.7 * (double)kept_ms[t] / 1000);
+		assert_true(sum.kept_s < 1.3 * (double)kept_ms[t] / 1000);
+	}
+	assert_true(sum.came_share == -1);
+	for (unsigned i = 0; i < 20; i++)
+		announced_learn(&unseen_lesson(&u, 1)->announced, 1, 0.5, 0);
+	sum = unseen_sum(&u, 0);
+	assert_true(sum.came_share > 0.49 && sum.came_share < 0.51);
+	assert_true(unseen_sum(&u, 24 * 3600000).kept_s == -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_that_taught_last_are_known),
 		cmocka_unit_test(a_known_size_ends_what_was_learned_of_times),
+		cmocka_unit_test(a_pool_tells_the_shortest_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

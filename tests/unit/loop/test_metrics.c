@@ -154,6 +154,7 @@ void route_each_pool(
 			.requests = 5, .same = 1, .hit_tokens = 60, .haproxy_hit_tokens = 20, .first_s = 1.5,
 		},
 		.prefill = "computing", .splits = 31, .split_failures = 2, .transfer_factor = 1.5,
+		.unseen = { .kept_s = 40.5, .came_share = -1 },
 		.name = "chat", .wait = &wait, .imbalanced = true, .facts = "first", .imbalance_transitions = 3,
 		.requests = 11, .pressure = 0.5, .mode = "shadow", .choices = 10, .dearer = 4, .regret_s = 1.5,
 	};
@@ -374,6 +375,8 @@ static void histogram(void **state)
 	has_line(s, "kvroute_pool_wait_ratio_sum{pool=\"chat\"} 30.5");
 	has_line(s, "kvroute_pool_wait_ratio_count{pool=\"chat\"} 7");
 	has_line(s, "kvroute_pool_wait_error_ratio{pool=\"chat\"} 1");
+	has_line(s, "kvroute_pool_unseen_kept_seconds{pool=\"chat\"} 40.5");
+	has_line(s, "kvroute_pool_unseen_came_ratio{pool=\"chat\"} NaN");
 	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"0.3\"} 2");
 	has_line(s, "kvroute_pool_first_token_seconds_bucket{pool=\"chat\",le=\"+Inf\"} 3");
 	has_line(s, "kvroute_pool_first_token_seconds_sum{pool=\"chat\"} 200.5");

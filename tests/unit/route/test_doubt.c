@@ -323,6 +323,10 @@ static void a_tenant_teaches_itself_only(void **state)
 	world_start(&w);
 	w.q.load = SPAN(ONE);
 	assert_true(tenant_turns(&w, "liar", false) < WHOLE / 4 / 10);
+	assert_true(pool(&w).unseen.kept_s > 0);
+	route_tick(w.r, w.now + 24 * 3600000);
+	assert_true(pool(&w).unseen.kept_s < 0);		/* it is old */
+	route_tick(w.r, w.now);
 	assert_true(tenant_turns(&w, "other", true) > WHOLE / 4 / 10 * 9);
 	w.q.tenant = SPAN("liar");
 	send_turn(&w, "last", "c0", "abc", WHOLE + 2000);
