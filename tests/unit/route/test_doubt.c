@@ -33,8 +33,9 @@ static void answer(struct world *w, const char *uid, double seconds)
 }
 
 /* Sessions whose turns come a minute or two after each other, so that nothing is cached any more;
- * <kept>: or all is. Returns the tokens that a turn is expected to find then. */
-static uint64_t found_late(bool kept)
+ * <kept>: or all is. Returns the tokens that a turn which shows <opening> is expected to find
+ * then. */
+static uint64_t found_late(bool kept, const char *opening)
 {
 	char uid[16], session[16];
 	struct world w;
@@ -51,7 +52,7 @@ static uint64_t found_late(bool kept)
 		}
 		w.now += 60000;
 	}
-	send_turn(&w, "last", "c0", "abc", WHOLE + 16000);
+	send_turn(&w, "last", "c0", opening, WHOLE + 16000);
 	found = w.a.hit_tokens;
 	world_end(&w);
 	return found;
@@ -60,8 +61,11 @@ static uint64_t found_late(bool kept)
 static void a_late_turn_finds_what_late_turns_found(void **state)
 {
 	(void)state;
-	assert_in_range(found_late(true), WHOLE / 4 / 10 * 9, WHOLE / 2);
-	assert_in_range(found_late(false), 0, WHOLE / 4 / 10);
+	assert_in_range(found_late(true, "abc"), WHOLE / 4 / 10 * 9, WHOLE / 2);
+	assert_in_range(found_late(false, "abc"), 0, WHOLE / 4 / 10);
+	/* it shows what was not seen before, and may have been cached with the rest */
+	assert_in_range(found_late(true, "abcdefghijkl"), WHOLE / 4 / 10 * 9, WHOLE / 2);
+	assert_in_range(found_late(false, "abcdefghijkl"), 0, 4 * TURN_BYTES / 4);
 }
 
 /* New sessions of which <part> of what they announce comes. Returns the tokens of the next one that
