@@ -495,8 +495,8 @@ METRIC(pool_decision_seconds, HISTOGRAM, "seconds", "pool", STABLE,
 METRIC(pool_prompt_tokens, HISTOGRAM, "tokens", "pool", STABLE,
 	"Prompt tokens of requests, by their first message; estimated for text and for parts not seen.")
 METRIC(shadow_requests_total, COUNTER, "", "pool", STABLE,
-	"Requests in shadow mode whose server is known, so that HAProxy's own balancing (haproxy) can be "
-	"compared with the agent's choice, by the same estimates.")
+	"Requests in shadow mode whose server is known and could have been chosen, so that HAProxy's own "
+	"balancing (haproxy) can be compared with the agent's choice, by the same estimates.")
 METRIC(shadow_same_total, COUNTER, "", "pool", STABLE,
 	"Of these, requests that HAProxy sent to the server of the agent's choice.")
 METRIC(shadow_prompt_tokens_total, COUNTER, "tokens", "pool", STABLE,

@@ -115,6 +115,8 @@ void shadow_went(struct shadow *s, uint64_t uid, server_id to)
 		return;
 	went = place_at(o, to);
 	o->uid = 0;
+	if (went == &o->others && !o->more)
+		return;
 	s->sums.requests++;
 	s->sums.same += o->chosen.id == to;
 	s->sums.prompt_tokens += o->tokens;

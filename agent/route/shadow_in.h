@@ -9,7 +9,8 @@
  *
  * Bounded: the last SHADOW_OPEN requests of a pool, each at a place by its uid, where a later one
  * replaces it; SHADOW_KEPT candidates of each, those with the most tokens. Another server counts as
- * the mean of the others. Under the route's lock; O(candidates). */
+ * the mean of the others; if there were no others, it was no candidate, and the request is not
+ * counted, because nothing is known of its work there. Under the route's lock; O(candidates). */
 #ifndef KVROUTE_ROUTE_SHADOW_IN_H
 #define KVROUTE_ROUTE_SHADOW_IN_H
 

@@ -245,6 +245,38 @@ static void work_is_known_of_candidates_only(void **state)
 	assert_true(w.untimed);
 	shadow_went(s, 9, 0);
 	assert_false(shadow_work_at(s, 9, 0, &w));
+	assert_int_equal(shadow_sums(s).requests, 1);
+	shadow_free(s);
+}
+
+/* Nothing is known of a server that was down or closed when the request was decided: with 0 tokens
+ * there the agent's own choice would always look better. */
+static void servers_that_were_no_candidate_are_not_compared(void **state)
+{
+	struct policy_opts o;
+	struct policy_prompt p = { .tokens = 1000 };
+	struct candidate c[2] = { { .id = 0, .cached = 800, .slowness = 1 },
+		{ .id = 1, .cached = 100, .slowness = 1 } };
+	struct shadow_choice choice = { .from = c, .n = 2, .tokens = 1000, .learned = true,
+		.prompt = &p, .opts = &o };
+	struct shadow *s = NULL;
+	struct shadow_sums sums;
+
+	(void)state;
+	policy_defaults(&o);
+	for (server_id to = 1; to <= 2; to++) {
+		choice.uid = to;
+		shadow_chose(&s, &choice);
+		shadow_went(s, to, to);
+		assert_false(shadow_work_at(s, to, 1, &(struct shadow_work){ 0 }));
+		sums = shadow_sums(s);
+		assert_int_equal(sums.requests, 1);
+		assert_int_equal(sums.timed, 1);
+		assert_int_equal(sums.prompt_tokens, 1000);
+		assert_int_equal(sums.hit_tokens, 800);
+		assert_int_equal(sums.haproxy_hit_tokens, 100);
+		assert_true(sums.gain_tokens2 == 700.0 * 700.0);
+	}
 	shadow_free(s);
 }
 
@@ -255,6 +287,7 @@ int main(void)
 		cmocka_unit_test(servers_without_requests_are_not_waited_for),
 		cmocka_unit_test(retried_requests_teach_no_speed),
 		cmocka_unit_test(work_is_known_of_candidates_only),
+		cmocka_unit_test(servers_that_were_no_candidate_are_not_compared),
 	};
 
 	return cmocka_run_group_tests_name("route/shadow", tests, NULL, NULL);
