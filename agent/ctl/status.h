@@ -16,8 +16,8 @@
 struct status_server {
 	char pool[STATUS_NAME], name[STATUS_NAME], speed_source[STATUS_NAME],
 	    capacity_source[STATUS_NAME];
-	double up, closed, weight, open, queue, backlog_s, tokens_per_s, penalty, picked, hit_tokens,
-	    failures, held_tokens, capacity_tokens, kv_used;
+	double up, closed, backup, weight, open, queue, backlog_s, tokens_per_s, penalty, picked,
+	    hit_tokens, failures, held_tokens, capacity_tokens, kv_used;
 };
 
 struct status_pool {

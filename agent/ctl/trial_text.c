@@ -40,26 +40,35 @@ static double percent(double part, double of)
 	return of > 0 ? 100 * part / of : 0;
 }
 
-/* The servers of a pool that are up and open for requests. Backup servers are among them, because
- * the page does not tell which they are; the agent does not wait for their speeds. */
+/* The servers of a pool that are up and open for requests, as the agent counts them: backup servers
+ * only if there are no others. */
 struct speeds {
 	unsigned all, learned;
+	bool backups;		/* they are backup servers: HAProxy may use only the first of them */
 };
 
-static struct speeds speeds_of(const struct status *s, const char *pool)
+static struct speeds count_speeds(const struct status *s, const char *pool, bool backups)
 {
-	struct speeds v = { 0, 0 };
+	struct speeds v = { 0, 0, backups };
 
 	for (size_t i = 0; i < s->servers.n; i++) {
 		const struct status_server *x = &s->servers.p[i];
 
-		if (strcmp(x->pool, pool) != 0 || !(x->up > 0) || x->closed > 0 || x->weight == 0)
+		if (strcmp(x->pool, pool) != 0 || !(x->up > 0) || x->closed > 0 || x->weight == 0 ||
+		    (x->backup > 0) != backups)
 			continue;
 		v.all++;
 		v.learned += strcmp(x->speed_source, "learned") == 0 ||
 		    strcmp(x->speed_source, "configuration") == 0;
 	}
 	return v;
+}
+
+static struct speeds speeds_of(const struct status *s, const char *pool)
+{
+	struct speeds v = count_speeds(s, pool, false);
+
+	return v.all > 0 ? v : count_speeds(s, pool, true);
 }
 
 static void say_saved(FILE *to, const struct status_pool *p, const struct mean *seconds)
@@ -89,8 +98,10 @@ static void say_early(FILE *to, const struct status_pool *p, const struct speeds
 {
 	fprintf(to, "It is too early to tell: the speeds of %u of %u servers are learned", v->learned,
 	    v->all);
-	if (v->learned * 4 < v->all * 3)
-		fprintf(to, " (needed: three quarters of those that get requests; a backup gets none)");
+	if (v->learned * 4 < v->all * 3 && v->backups)
+		fprintf(to, " (needed: three quarters of the backup servers that get requests)");
+	else if (v->learned * 4 < v->all * 3)
+		fprintf(to, " (%u are needed)", (v->all * 3 + 3) / 4);
 	fprintf(to, ", and %.0f of at least %d requests came since then, so there is no confidence.\n",
 	    p->shadow.timed > 0 ? p->shadow.timed : 0, TRIAL_ENOUGH);
 }

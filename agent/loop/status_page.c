@@ -223,6 +223,7 @@ static void put_server(struct list_of *l, const struct server_copy *c)
 	put_text(l->t, "name", c->name);
 	put_bool(l->t, "up", v->up);
 	put_bool(l->t, "closed", v->closed);
+	put_bool(l->t, "backup", v->backup);
 	put_count(l->t, "weight", v->weight);
 	put_count(l->t, "connections", v->conn);
 	put_count(l->t, "queue", v->queue);

@@ -412,6 +412,7 @@ struct route_server_view {
 	const char *pool, *name;
 	server_id id;
 	bool up;
+	bool backup;			/* by the last load string, or a stats row */
 	uint32_t weight, conn, queue, open;	/* as in the last load string; our own open requests */
 	double backlog_s;
 	double wait_s;			/* expected of a new request until it is computed; -1: unknown */
@@ -437,8 +438,8 @@ struct route_server_view {
 	uint32_t adapters_running, adapters_waiting, adapters_loaded;
 };
 
-/* In shadow mode, requests whose server is known: the agent's choice and HAProxy's own, by the same
- * estimates. */
+/* In shadow mode, requests whose server is known and was a candidate: the agent's choice and
+ * HAProxy's own, by the same estimates. */
 struct shadow_sums {
 	uint64_t requests, same;	/* <same>: HAProxy's server was the agent's choice */
 	uint64_t prompt_tokens, hit_tokens, haproxy_hit_tokens;

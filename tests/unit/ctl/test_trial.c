@@ -26,7 +26,9 @@
 	"\"requests\":" n ",\"prompt_tokens\":0,\"hit_tokens\":0,\"haproxy_hit_tokens\":0,\"timed\":0}}]}"
 #define REPORTED(reports, n)	EMPTY("{" reports "," TWO_GUESSED, "load", n)
 #define TWO_GUESSED	"\"servers\":[" SERVER("guess") "," SERVER("guess") "],"
-#define NEEDED	" (needed: three quarters of those that get requests; a backup gets none)"
+#define NEEDED(n)	" (" n " are needed)"
+#define BACKUP(source)	\
+	"{\"pool\":\"chat\",\"up\":true,\"backup\":true,\"weight\":1,\"speed_source\":\"" source "\"}"
 #define EARLY(n, learned, all, needed) \
 	"In " n " requests of pool chat, kvroute's servers held 0 % of the prompt tokens and HAProxy's " \
 	"0 %, so kvroute would have saved 0 prompt tokens (0 a request); what that is in time is not " \
@@ -66,7 +68,7 @@ static const struct {
 	    "In 1000 requests of pool chat, kvroute's servers held 60 % of the prompt tokens and "
 	    "HAProxy's 20 %, so kvroute would have saved 800000 prompt tokens (800 a request); what that "
 	    "is in time is not known yet.\n"
-	    "It is too early to tell: the speeds of 0 of 2 servers are learned" NEEDED ", and 0 of "
+	    "It is too early to tell: the speeds of 0 of 2 servers are learned" NEEDED("2") ", and 0 of "
 	    "at least 100 requests came since then, so there is no confidence.\n"
 	    "Leave pool chat in shadow mode, and ask again after more requests.\n", 1 },
 	{ TIMED(SERVERS("learned", "pool"), "1000", "200", "1200000", "400000", "100", "180", "800000000",
@@ -89,16 +91,22 @@ static const struct {
 	    "requests came since then, so there is no confidence.\n"
 	    "Nothing reports first tokens or ends of requests, so speeds are never learned: run "
 	    "kvroutectl doctor, and leave pool chat in shadow mode.\n", 1 },
-	{ REPORTED("\"ends\":0", "19"), EARLY("19", "0", "2", NEEDED) ASK_AGAIN, 1 },
-	{ REPORTED("\"ends\":0", "20"), EARLY("20", "0", "2", NEEDED) UNREPORTED, 1 },
-	{ REPORTED("\"ends\":1", "400"), EARLY("400", "0", "2", NEEDED) ASK_AGAIN, 1 },
-	{ REPORTED("\"first_tokens\":1", "400"), EARLY("400", "0", "2", NEEDED) ASK_AGAIN, 1 },
-	/* without a backup server; one that is down, closed, or without weight */
+	{ REPORTED("\"ends\":0", "19"), EARLY("19", "0", "2", NEEDED("2")) ASK_AGAIN, 1 },
+	{ REPORTED("\"ends\":0", "20"), EARLY("20", "0", "2", NEEDED("2")) UNREPORTED, 1 },
+	{ REPORTED("\"ends\":1", "400"), EARLY("400", "0", "2", NEEDED("2")) ASK_AGAIN, 1 },
+	{ REPORTED("\"first_tokens\":1", "400"), EARLY("400", "0", "2", NEEDED("2")) ASK_AGAIN, 1 },
+	/* backup servers count if there are no others */
+	{ EMPTY("{\"servers\":[" SERVER("learned") "," SERVER("learned") "," BACKUP("guess") ","
+	    BACKUP("guess") "],", "log", "400"), EARLY("400", "2", "2", "") ASK_AGAIN, 1 },
+	{ EMPTY("{\"servers\":[" BACKUP("learned") "," BACKUP("guess") "],", "log", "400"),
+	    EARLY("400", "1", "2",
+		" (needed: three quarters of the backup servers that get requests)") ASK_AGAIN, 1 },
+	/* one that is down, closed, or without weight */
 	{ EMPTY("{\"servers\":[" SERVER("learned") "," SERVER("learned") "," SERVER("guess") ","
-	    SERVER("guess") "],", "none", "400"), EARLY("400", "2", "4", NEEDED) UNREPORTED, 1 },
+	    SERVER("guess") "],", "none", "400"), EARLY("400", "2", "4", NEEDED("3")) UNREPORTED, 1 },
 	{ EMPTY("{\"servers\":[" SERVER("learned") "," SERVER("learned") "," SERVER("guess") ","
 	    "{\"pool\":\"chat\",\"up\":false},{\"pool\":\"other\",\"up\":true}],", "log", "400"),
-	    EARLY("400", "2", "3", NEEDED) ASK_AGAIN, 1 },
+	    EARLY("400", "2", "3", NEEDED("3")) ASK_AGAIN, 1 },
 	{ EMPTY("{\"servers\":[" SERVER("learned") "," SERVER("learned") ",{\"pool\":\"chat\",\"up\":true,"
 	    "\"closed\":true},{\"pool\":\"chat\",\"up\":true,\"weight\":0}],", "log", "400"),
 	    EARLY("400", "2", "2", "") ASK_AGAIN, 1 },

@@ -123,6 +123,30 @@ static void a_held_prompt_is_no_reason(void **state)
 	world_end(&w);
 }
 
+static void list_backup(void *arg, const struct route_server_view *v)
+{
+	char *to = arg;
+
+	if (v->backup)
+		strcat(to, v->name);
+}
+
+static void views_tell_which_are_backup_servers(void **state)
+{
+	struct world w;
+	char got[64] = "";
+
+	(void)state;
+	world_start_unpunished(&w);
+	w.q.load = SPAN("p;s1=1,0,0,1;s2=b1,0,0,1;s3=B1,0,0,1;s4=1,0,0,1");
+	ask(&w, "a", "a");
+	row(&w, "s1", HASTATS_UP, false);
+	row(&w, "s4", HASTATS_UP, true);
+	route_each_server(w.r, w.now, list_backup, got);
+	assert_string_equal(got, "s2s3s4");
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +155,7 @@ int main(void)
 		cmocka_unit_test(a_stats_socket_is_newer_than_the_last_load_string),
 		cmocka_unit_test(by_both),
 		cmocka_unit_test(a_held_prompt_is_no_reason),
+		cmocka_unit_test(views_tell_which_are_backup_servers),
 	};
 
 	return cmocka_run_group_tests_name("route backup", tests, NULL, NULL);
