@@ -395,7 +395,8 @@ void dr_check_place(struct doctor *d, const struct dr_attached *a);
 void dr_check_agent(struct doctor *d, const struct dr_attached *a);
 void dr_check_feed(struct doctor *d, const struct dr_attached *a);
 
-/* Return a rule that silences the log of all requests of a proxy; NULL: none. */
+/* Return a rule that silences the log of all requests of a proxy; NULL: none, or a later rule may
+ * set another level. */
 const struct dr_line *dr_silent(const struct doctor *d, const struct dr_section *s);
 
 /* Return the set of variables txn.<prefix>.NAME of the agent that a line reads. */

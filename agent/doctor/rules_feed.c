@@ -87,29 +87,78 @@ static void check_target(struct doctor *d, const struct dr_line *l)
 		dr_say(d, DR_FEED_LENGTH, l, l->w[1], "write len 4096");
 }
 
-/* Find a rule that silences the log of all requests of <s>. */
-static const struct dr_line *find_silent(const struct dr_section *s)
+static bool sets_level(const struct dr_line *l)
 {
-	for (size_t i = 0; i < s->lines.n; i++) {
-		const struct dr_line *l = &s->lines.p[i];
-
-		if (l->n == 3 && dr_starts(l->w[0], "http-") && dr_is(l->w[1], "set-log-level") &&
-		    dr_is(l->w[2], "silent"))
-			return l;
-	}
-	return NULL;
+	return l->n >= 3 && dr_starts(l->w[0], "http-") && dr_is(l->w[1], "set-log-level");
 }
 
-const struct dr_line *dr_silent(const struct doctor *d, const struct dr_section *s)
+/* Return when a rule runs: all rules of one kind before those of the next. */
+static int stage(const struct dr_line *l)
 {
-	const struct dr_line *l;
+	return dr_is(l->w[0], "http-request") ? 0 : dr_is(l->w[0], "http-response") ? 1 : 2;
+}
 
+/* Tell if <s>, or its defaults, has a rule that sets another level than silent. */
+static bool sets_loud(const struct doctor *d, const struct dr_section *s)
+{
 	for (unsigned deep = 0; deep < 64; deep++) {
-		if ((l = find_silent(s)) != NULL || s->base < 0)
-			return l;
+		for (size_t i = 0; i < s->lines.n; i++) {
+			if (sets_level(&s->lines.p[i]) && !dr_is(s->lines.p[i].w[2], "silent"))
+				return true;
+		}
+		if (s->base < 0)
+			return false;
 		s = &d->sections.p[s->base];
 	}
-	return NULL;
+	return false;
+}
+
+/* Follow the rules of one section, which run after those of its defaults. <*l>: the rule that
+ * silences all requests so far, or NULL. After a rule that ends the others for some requests, no
+ * rule of its kind is for all of them. */
+static void follow_levels(const struct dr_section *s, const struct dr_line **l, bool ended[3])
+{
+	for (int k = 0; k < 3; k++) {
+		for (size_t i = 0; i < s->lines.n; i++) {
+			const struct dr_line *at = &s->lines.p[i];
+
+			if (!dr_starts(at->w[0], "http-") || stage(at) != k)
+				continue;
+			ended[k] |= dr_is(at->w[1], "allow");
+			if (!sets_level(at))
+				continue;
+			if (!dr_is(at->w[2], "silent"))
+				*l = *l != NULL && stage(*l) > k ? *l : NULL;
+			else if (at->n == 3 && !ended[k] && (*l == NULL || stage(*l) <= k))
+				*l = at;
+		}
+	}
+}
+
+static void silent_of(
+    const struct doctor *d, const struct dr_section *s, unsigned deep, const struct dr_line **l,
+    bool ended[3])
+{
+	if (s->base >= 0 && deep < 64)
+		silent_of(d, &d->sections.p[s->base], deep + 1, l, ended);
+	follow_levels(s, l, ended);
+}
+
+/* Sections before and after <s> may set the level anew; in which order depends on the kinds of
+ * rules, so any such rule there is believed. */
+const struct dr_line *dr_silent(const struct doctor *d, const struct dr_section *s)
+{
+	const struct dr_line *l = NULL;
+	bool ended[3] = { false };
+
+	silent_of(d, s, 0, &l, ended);
+	for (size_t i = 0; l != NULL && i < d->sections.n; i++) {
+		const struct dr_section *x = &d->sections.p[i];
+
+		if (x != s && (dr_leads(d, x, s) || dr_leads(d, s, x)) && sets_loud(d, x))
+			return NULL;
+	}
+	return l;
 }
 
 static void check_json(struct doctor *d, const struct dr_section *f, const struct dr_line *target)

@@ -702,6 +702,29 @@ def given():
     result(status == 0, "-f: stats_feed needs no load", text)
 
 
+def levels():
+    """Whether rules silence the log of all requests: (of the frontend, of the pool, told)."""
+    r, silent = "    http-%s set-log-level %s\n", "    http-request set-log-level silent\n"
+    after, info = r % ("response", "info"), r % ("request", "info if { path_beg /v1 }")
+    with open(TMP + "/haproxy.cfg") as f:
+        text = f.read()
+    for front, pool, told in (
+            (silent, "", True), ("", silent, True), (info + silent, "", True),
+            (r % ("response", "silent") + info, "", True), (silent + silent, "", True),
+            (silent + info, "", False), (silent + after, "", False), (after + silent, "", False),
+            (silent, info, False), (after, silent, False),
+            ("    http-request allow if { path_beg /v1 }\n" + silent, "", False),
+            (silent + "    http-request allow if { path_beg /v1 }\n", "", True),
+            (r % ("request", "silent if { path /health }"), "", False)):
+        with open(TMP + "/levels.cfg", "w") as f:
+            f.write(re.sub(r"(?m)^    default_backend .*\n", lambda m: m.group(0) + front,
+                           swap("    http-request wait-for-body",
+                                pool + "    http-request wait-for-body")(text)))
+        status, said = doctor(TMP + "/levels.cfg")
+        result(status == told and ("fault feed_missing" in said) == told,
+               "levels of the log: " + repr((front, pool)), said)
+
+
 def paths_that_match():
     """Conditions that some request satisfies, in ways that the files of this tree do not use."""
     with open(TMP + "/haproxy.cfg") as f:
@@ -745,6 +768,7 @@ def main():
             listed()
             large_buffers()
             leads()
+            levels()
             binary()
             without_engine()
         broken(word)
