@@ -81,7 +81,7 @@ static const char *find_installed(void)
 
 	for (size_t i = 0; path == NULL && i < sizeof(places) / sizeof(places[0]); i++)
 		path = may_be_at(places[i]) ? places[i] : NULL;
-	if (path == NULL || *path == '\0' || !may_be_at(path))
+	if (path == NULL || *path == '\0')
 		return NULL;
 	if (access(path, R_OK) == 0) {
 		fprintf(stderr, "kvroutectl doctor: note: the agent's configuration is %s; -f names another "

@@ -432,7 +432,8 @@ def installed():
             ("is used", "agent.yaml", (), 1, (name + TMP + "/agent.yaml", " agent_address]")),
             ("-f wins", "agent.yaml", ("-f", TOP + "/doc/kvroute.yaml"), 0, ("no fault found",)),
             ("-f with an empty name", "agent.yaml", ("-f", ""), 0, ("no fault found",)),
-            ("is missing", "absent.yaml", (), 0, ("no fault found",)),
+            ("is missing", "absent.yaml", (), 0, ("no fault found", "absent.yaml: No such file",
+             "the agent's defaults are assumed")),
             ("cannot be read", "loop.yaml", (), 0, ("no fault found", "loop.yaml: Too many levels",
              "the agent's defaults are assumed; use sudo, or name a file that you can read with "
              "-f")),
@@ -718,8 +719,7 @@ def levels():
             (r % ("request", "silent if { path /health }"), "", False)):
         with open(TMP + "/levels.cfg", "w") as f:
             f.write(re.sub(r"(?m)^    default_backend .*\n", lambda m: m.group(0) + front,
-                           swap("    http-request wait-for-body",
-                                pool + "    http-request wait-for-body")(text)))
+                           swap("backend pool\n", "backend pool\n" + pool)(text)))
         status, said = doctor(TMP + "/levels.cfg")
         result(status == told and ("fault feed_missing" in said) == told,
                "levels of the log: " + repr((front, pool)), said)
