@@ -271,13 +271,16 @@ enum chat_result chat_render(
 	size_t had;
 
 	start(&r, c, s, b, out);
-	if (b->turn != NULL && chat_turn_on(&r)) {
-		set_out(&r);
-		return CHAT_DONE;
+	for (int light = chat_turn_is_light(b); b->turn != NULL && light >= 0;
+	     light--) {
+		if (chat_turn_on(&r, light > 0)) {
+			set_out(&r);
+			return CHAT_DONE;
+		}
+		start(&r, c, s, b, out);
 	}
 	if (b->turn != NULL && b->turn->only)
 		return chat_why(&r, CHAT_UNKNOWN, "it does not go on");
-	start(&r, c, s, b, out);
 	result = read_body(&r);
 	had = jinja_mem_used(s->mem);
 	if (result == CHAT_DONE)

@@ -49,6 +49,9 @@ struct rendering {
 	struct buf *into;
 	struct jinja_resume *resume;	/* NULL: the text is not to go on later */
 	const char *known;	/* what an earlier body left of its messages; NULL: none (turn.c) */
+	/* the bytes of tools that are those of the earlier body; n == 0: they are read (turn.c) */
+	struct span same_tools;
+	struct jval read_tools;	/* what they are, if the template reads them after all */
 	struct jval *all;	/* the messages, with those that are not read */
 	struct make_map map;	/* of the messages that were read, if they are converted */
 	struct jval body, messages, tools;
@@ -73,9 +76,14 @@ static inline bool chat_converts(const struct rendering *r)
 	       (r->b->api == CHAT_RESPONSES && r->c->format != CHAT_HARMONY);
 }
 
+static inline bool chat_uses_tools(const struct rendering *r)
+{
+	return r->c->tool_use != NULL && (is_list(r->tools) || r->tools.kind == JV_UNREAD);
+}
+
 static inline const struct chat_traits *traits_of(const struct rendering *r)
 {
-	return r->c->tool_use != NULL && is_list(r->tools) ? &r->c->tool_traits : &r->c->plain_traits;
+	return chat_uses_tools(r) ? &r->c->tool_traits : &r->c->plain_traits;
 }
 
 enum chat_result chat_why(struct rendering *r, enum chat_result result, const char *text);
@@ -97,10 +105,11 @@ bool chat_completes(const struct rendering *r);
 bool chat_has_replacement(struct span text);
 enum chat_result chat_check_halves(struct rendering *r);
 
-/* turn.c: chat_turn_on() renders on from b->turn->memo. Returns false if it does not fit: all is to
- * be rendered. Before that, chat_turn_start() says what is to be noted; chat_turn_leave() sets what
- * is left, after success. */
-bool chat_turn_on(struct rendering *r);
+/* turn.c: chat_turn_on() renders on from b->turn->memo; without the tools, if <light> and they are
+ * the same. Returns false if it does not fit: all is to be rendered. Before that, chat_turn_start()
+ * says what is to be noted; chat_turn_leave() sets what is left, after success. */
+bool chat_turn_on(struct rendering *r, bool light);
+bool chat_turn_is_light(const struct chat_body *b);	/* <light> may be set */
 void chat_turn_start(struct rendering *r);
 void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo);
 bool chat_turn_read(void *rendering, uint32_t at, struct jval *out);	/* jinja_resume.read */

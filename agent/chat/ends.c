@@ -10,6 +10,7 @@ struct walk {
 	unsigned depth;
 	bool key_next;		/* a string at the top level would be a name */
 	bool named;		/* the last name was that of the list */
+	bool tools;		/* it was "tools" */
 	bool seen;		/* and there was one before */
 	bool in_list;
 	bool whole;		/* what follows the list is looked at, too */
@@ -27,6 +28,7 @@ static bool string(struct walk *w)
 		return false;
 	w->key_next = false;
 	w->named = span_eq(span_of(w->raw.p + from, n), w->e->list);
+	w->tools = span_eq(span_of(w->raw.p + from, n), SPAN("tools"));
 	if (w->named && w->seen)
 		return false;
 	w->seen |= w->named;
@@ -41,6 +43,8 @@ static void open_bracket(struct walk *w, char c)
 		w->key_next = true;
 	if (w->depth == 2 && c == '[' && w->named)
 		w->in_list = true;
+	if (w->depth == 2 && c == '[' && w->tools)
+		w->e->tools = span_of(w->raw.p + w->at - 1, 0);
 }
 
 static void add_end(struct buf *to, size_t at)
@@ -55,6 +59,8 @@ static void close_bracket(struct walk *w)
 	struct ends *e = w->e;
 
 	w->at++;
+	if (w->depth == 2 && w->tools && e->tools.p != NULL)
+		e->tools.n = (size_t)(w->raw.p + w->at - e->tools.p);
 	if (w->depth == 2)
 		w->in_list = false;
 	w->depth -= w->depth > 0;
@@ -96,6 +102,7 @@ bool ends_find(struct span raw, struct ends *e)
 	struct walk w = { .raw = raw, .whole = true, .e = e };
 
 	e->n = 0;
+	e->tools = (struct span){ .n = 0 };
 	return walk(&w);
 }
 

@@ -9,6 +9,7 @@ struct ends {
 	struct buf *all;	/* of the caller: a uint32_t for each end is appended */
 	uint32_t n;		/* messages */
 	uint64_t first;		/* bytes up to the end of the first one */
+	struct span tools;	/* set by ends_find(): "tools", if its last value is a list */
 };
 
 /* Find the ends of all elements, objects or lists, of the list <e->list> of <raw>, which is valid

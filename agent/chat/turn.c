@@ -17,14 +17,19 @@
  * no cut body by harmony, no message of role developer or system that goes to the start, and no
  * U+FFFD in the old text (chat_check_halves()).
  *
+ * In chat completions the tools of the last turn need not be read, if all of their bytes are the
+ * same: a mark takes their place, and the template passes over the loops that print them.
+ *
  * In the API of messages one message of the body becomes none, one or more, after the system text;
  * in that of responses ("input"), an item becomes one or joins the one before it, which follows the
  * instructions. A turn leaves something only where a message of the body ends, and goes on from
  * there if the next item does not join it. */
+#include "agent/base/json_text.h"
 #include "agent/chat/chat_in.h"
 #include "agent/chat/ends.h"
 
 #define MARK	",\"-\""
+#define TOOLS_TRIES	8u	/* places of the name "tools" that are looked at */
 #define MESSAGE_DEPTH	126	/* BODY_DEPTH in chat.c, less what is around a message */
 
 struct memo {
@@ -35,6 +40,8 @@ struct memo {
 	uint32_t raw;		/* messages of the body */
 	uint32_t tool_use;	/* the template for bodies with tools was used */
 	uint32_t last;		/* API of responses: HAS_... of the last message */
+	uint32_t n_tools;	/* bytes of "tools"; 0: they are to be read */
+	struct hash128 tools;	/* of these */
 };
 
 /* What follows <memo> for each message, as a word: jinja_role(), and the end of its bytes. After
@@ -48,11 +55,6 @@ static uint32_t word_at(const char *words, uint32_t i)
 
 	memcpy(&w, words + (size_t)i * sizeof(w), sizeof(w));
 	return w;
-}
-
-static bool uses_tools(const struct rendering *r)
-{
-	return r->c->tool_use != NULL && is_list(r->tools);
 }
 
 static bool may_go_on(const struct rendering *r)
@@ -75,12 +77,49 @@ static uint64_t system_hash(const struct rendering *r, struct jval made, uint32_
 
 /* ---- on ---- */
 
+/* Find the tools in <b>, if all of their bytes are those of the earlier body, and exchange them for
+ * the mark. Sets <*at> to its place. That they are the value of "tools" is seen when it is read:
+ * they are a whole list, so nothing else of the body is read differently. */
+static bool leave_out_tools(struct rendering *r, const struct memo *m, struct buf *b, size_t *at)
+{
+	static const struct span name = { "\"tools\":", 8 }, mark = { "\"-\"", 3 };
+	const char *p = b->p, *end = b->p + b->n;
+
+	for (unsigned tries = TOOLS_TRIES; tries > 0; tries--) {
+		if ((p = memmem(p, (size_t)(end - p), name.p, name.n)) == NULL)
+			return false;
+		p = json_blanks(p + name.n, end);
+		if ((size_t)(end - p) >= m->n_tools && *p == '[') {
+			struct hash128 h = hash128(r->b->turn->key, p, m->n_tools);
+
+			work_spend(r->work, m->n_tools / STEP_JSON);
+			if (h.lo == m->tools.lo && h.hi == m->tools.hi)
+				break;
+		}
+		if (tries == 1)
+			return false;
+	}
+	*at = (size_t)(p - b->p);
+	if (*at >= m->first + strlen(MARK))
+		r->same_tools.p = r->b->raw.p + r->b->turn->at + (*at - m->first - strlen(MARK));
+	else if (*at + m->n_tools <= m->first)
+		r->same_tools.p = r->b->raw.p + *at;
+	else
+		return false;
+	r->same_tools.n = m->n_tools;
+	memcpy(b->p + *at, mark.p, mark.n);
+	memmove(b->p + *at + mark.n, p + m->n_tools, (size_t)(end - p) - m->n_tools);
+	b->n -= m->n_tools - mark.n;
+	return true;
+}
+
 /* Read the body without the messages in the middle. */
-static bool read_rest(struct rendering *r, const struct memo *m)
+static bool read_rest(struct rendering *r, const struct memo *m, bool light)
 {
 	struct buf *b = &r->s->closed;
 	struct span raw = r->b->raw;
 	uint64_t at = r->b->turn->at;
+	size_t tools_at = 0, mark;
 	struct jval list;
 
 	if (m->first > at || at > raw.n || m->raw < 2)
@@ -89,12 +128,21 @@ static bool read_rest(struct rendering *r, const struct memo *m)
 	buf_add(b, raw.p, m->first);
 	buf_str(b, MARK);
 	buf_add(b, raw.p + at, raw.n - (size_t)at);
+	if (light && (b->failed || !leave_out_tools(r, m, b, &tools_at)))
+		return false;
 	if (b->failed || (r->b->cut && chat_close(r) != CHAT_DONE) ||
 	    chat_of_body(r, span_of(b->p, b->n)) != CHAT_DONE)
 		return false;
+	mark = m->first + 2;
+	if (light) {
+		list = get(r->body, "tools");
+		if (!is_str(list) || list.s != b->p + tools_at + 1)
+			return false;
+		mark -= tools_at < m->first ? m->n_tools - strlen("\"-\"") : 0;
+	}
 	list = get(r->body, chat_list_name(r));
 	return is_list(list) && list.n >= 2 && is_str(list.v[1]) && list.v[1].n == 1 &&
-	       list.v[1].s == b->p + m->first + 2;
+	       list.v[1].s == b->p + mark;
 }
 
 /* Convert a body of another API: its first message and what is around it, and the rest. Returns
@@ -144,7 +192,7 @@ static bool make_list(struct rendering *r, const struct memo *m)
 		r->body = make_of_items(&k, r->body);
 	r->made = rest;
 	if (r->c->format == CHAT_TEMPLATE) {
-		r->tools = make_tools(&k, get(r->body, "tools"));
+		r->tools = r->same_tools.n > 0 ? jinja_unread_tools() : make_tools(&k, get(r->body, "tools"));
 		how.parts = traits_of(r)->parts;
 		first = make_messages(&k, &how, first);
 		rest = make_messages(&k, &how, rest);
@@ -173,7 +221,17 @@ static bool options_allow(struct rendering *r)
 	       (r->b->api == CHAT_RESPONSES || !(is_list(tools) && tools.n == 0));
 }
 
-bool chat_turn_on(struct rendering *r)
+bool chat_turn_is_light(const struct chat_body *b)
+{
+	struct memo m;
+
+	if (b->turn == NULL || b->cut || b->turn->memo.n <= sizeof(m))
+		return false;
+	memcpy(&m, b->turn->memo.p, sizeof(m));
+	return m.n_tools > 0;
+}
+
+bool chat_turn_on(struct rendering *r, bool light)
 {
 	struct chat_turn *t = r->b->turn;
 	struct jinja_resume *as = &r->s->resume;
@@ -191,13 +249,13 @@ bool chat_turn_on(struct rendering *r)
 		return false;
 	r->known = state.p + sizeof(m);
 	words = m.messages * sizeof(uint32_t);
-	if (!read_rest(r, &m) || !options_allow(r))
+	if (!read_rest(r, &m, light) || !options_allow(r))
 		return false;
 	chat_note_unseen(r);
 	if (!make_list(r, &m))
 		return false;
 	work_spend(r->work, (jinja_mem_used(r->s->mem) - had) / STEP_MADE);
-	if (!may_go_on(r) || uses_tools(r) != m.tool_use)
+	if (!may_go_on(r) || chat_uses_tools(r) != m.tool_use)
 		return false;
 	as->key = t->key;
 	as->from = span_of(r->known + words, state.n - sizeof(m) - words);
@@ -249,7 +307,22 @@ static bool read_list(struct make *k, struct span text, struct jval *out)
 	       is_list(*out);
 }
 
-/* Read message <at> of those that are passed over. */
+static bool read_tools(struct rendering *r, struct jval *out)
+{
+	struct make k = { .mem = r->s->mem, .work = r->work };
+	struct jval v;
+
+	if (r->read_tools.kind == JV_MISSING) {
+		if (r->same_tools.n == 0 ||
+		    make_from_json(k.mem, k.work, r->same_tools, MESSAGE_DEPTH + 1, &v) < 0)
+			return false;
+		r->read_tools = make_tools(&k, v);
+	}
+	*out = r->read_tools;
+	return k.state == MAKE_GOOD && is_list(*out);
+}
+
+/* Read message <at> of those that are passed over, or the tools. */
 bool chat_turn_read(void *rendering, uint32_t at, struct jval *out)
 {
 	struct rendering *r = rendering;
@@ -259,6 +332,8 @@ bool chat_turn_read(void *rendering, uint32_t at, struct jval *out)
 	struct jval v;
 	size_t from, to;
 
+	if (at == TOOLS_AT)
+		return read_tools(r, out);
 	if (r->all[at].kind == JV_UNREAD) {
 		to = word_at(r->known, at) & END_MOST;
 		while (same > 0 && (word_at(r->known, same - 1) & END_MOST) == to)
@@ -394,7 +469,11 @@ void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
 	if (r->b->api == CHAT_RESPONSES && chat_converts(r))
 		m.last = make_has(r->made.v[m.messages - known - 1]);
 	m.raw += raw;
-	m.tool_use = uses_tools(r);
+	m.tool_use = chat_uses_tools(r);
+	if (!as->light)
+		m.n_tools = 0;
+	else if (known == 0 && (m.n_tools = (uint32_t)e.tools.n) > 0)
+		m.tools = hash128(t->key, e.tools.p, e.tools.n);
 	buf_start(left, 0);
 	buf_add(left, &m, sizeof(m));
 	if (known > 0)

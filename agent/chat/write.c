@@ -52,7 +52,7 @@ static enum chat_result by_template(struct rendering *r)
 	struct jval vars;
 	struct jinja_limits limits = jinja_limits_defaults();
 	struct jinja_error e = { .line = 0 };
-	bool tools = c->tool_use != NULL && is_list(r->tools);
+	bool tools = chat_uses_tools(r);
 	enum jinja_result result;
 	uint64_t took = 0;
 
@@ -71,6 +71,7 @@ static enum chat_result by_template(struct rendering *r)
 		r->resume->text = r->into;
 		r->resume->read = r->known != NULL ? chat_turn_read : NULL;
 		r->resume->arg = r;
+		r->resume->tools = !r->b->cut && r->b->api == CHAT_COMPLETIONS ? r->tools : jval_none();
 		r->resume->most_steps = STEPS_MOST;
 		result = jinja_render_on(tools ? c->tool_use : c->plain, r->s->mem, vars.d, &r->b->now,
 		    &limits, r->resume, &e);
@@ -89,7 +90,7 @@ static struct gpt_oss_turn *start_turn(struct rendering *r, struct gpt_oss_turn 
 	*turn = (struct gpt_oss_turn){
 		.key = as->key, .from = as->from, .work = r->work, .left = &as->state,
 	};
-	as->good = false;
+	as->good = as->light = false;
 	buf_span(r->into, as->lead);
 	return turn;
 }

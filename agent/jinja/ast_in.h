@@ -102,6 +102,7 @@ struct node {
 	bool soft;		/* in a branch: an unknown filter or test fails only if executed */
 	bool loop_var;		/* N_FOR: the body uses <loop> */
 	bool top;		/* N_FOR: in no other scope than the template's */
+	bool prints;		/* N_FOR: over a variable, and its text depends on nothing else */
 	/* the node around it does no more with its value than to go through it, count it, name it or
 	 * take an item; <indexed>: the last of these */
 	bool carried, indexed;
@@ -190,6 +191,9 @@ int jx_lex(struct jinja_mem *m, struct span text, struct tokens *out, struct err
 
 /* Parse the tokens into a tree without slots. Returns 0, or -1 and fills <e>. */
 int jx_parse(struct jinja_mem *m, const struct tokens *t, struct node **body, struct err *e);
+/* gap.c: tell if the loop <n> is over a variable and prints a function of its items, as
+ * {% for t in tools %}{{ t | tojson }}{% endfor %}. */
+bool jx_only_prints(const struct node *n);
 /* Assign slots to all variables. Returns 0, or -1 and fills <e>. */
 int jx_scope_resolve(struct jinja *t, struct err *e);
 

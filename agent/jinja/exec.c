@@ -439,6 +439,23 @@ static enum flow exec_for(struct run *r, const struct node *n)
 	return jx_exec_all(r, n->alt);
 }
 
+/* A loop over a variable whose text depends on nothing else: it may be that of tools. */
+static enum flow exec_prints(struct run *r, const struct node *n)
+{
+	struct tools_gap g;
+	enum flow f;
+	bool over;
+
+	if (!jx_gap_begin(r, n, &over, &g))
+		return FLOW_FAILED;
+	if (over)
+		return FLOW_ON;
+	f = exec_for(r, n);
+	if (f == FLOW_ON)
+		jx_gap_end(r, &g);
+	return f;
+}
+
 static enum flow exec(struct run *r, const struct node *n)
 {
 	struct jval v;
@@ -450,7 +467,7 @@ static enum flow exec(struct run *r, const struct node *n)
 	case N_IF:
 		return exec_if(r, n);
 	case N_FOR:
-		return exec_for(r, n);
+		return n->prints ? exec_prints(r, n) : exec_for(r, n);
 	case N_SET:
 		return result(jx_eval(r, n->b, &v) && assign(r, n->a, v));
 	case N_SETBLOCK: case N_FILTERBLOCK:

@@ -12,12 +12,17 @@
 #define CONST_MOST	64u	/* bytes of a text in a state */
 
 struct state_head {
-	uint64_t start, steps, printed;
-	uint32_t id, first, messages, n_spaces, n_numbers;
-	bool completed, more;
+	uint64_t start, light, steps, printed;
+	uint32_t id, first, messages, n_spaces, n_numbers, n_gaps;
+	bool completed, more, has_light;
 };
 
 enum { SAVED_SAME, SAVED_NONE, SAVED_BOOL, SAVED_INT, SAVED_FLOAT, SAVED_TEXT, SAVED_UNREAD };
+
+/* Of each gap that a state has; its place is that of the next rendering. */
+struct saved_gap {
+	uint64_t steps, printed, id;
+};
 
 /* ---- states ------------------------------------------------------------------------------ */
 
@@ -73,6 +78,15 @@ static bool save_space(struct buf *b, const struct tracked_space *s)
 	return true;
 }
 
+static void save_gaps(struct buf *b, const struct track *t)
+{
+	for (uint32_t i = 0; t->has_light && i < t->n_gaps; i++) {
+		struct saved_gap g = { t->gap[i].steps, t->gap[i].printed, t->gap[i].id };
+
+		buf_add(b, &g, sizeof(g));
+	}
+}
+
 /* Write the state that follows from the first <messages>, if it does. */
 static void note(struct run *r, uint32_t messages, bool completed, bool more)
 {
@@ -94,9 +108,13 @@ static void note(struct run *r, uint32_t messages, bool completed, bool more)
 	h.n_numbers = t->n_numbers;
 	h.completed = completed;
 	h.more = more;
+	h.light = t->light;
+	h.has_light = t->has_light;
+	h.n_gaps = t->has_light ? t->n_gaps : 0;
 	as->good = false;
 	buf_start(&as->state, 0);
 	buf_add(&as->state, &h, sizeof(h));
+	save_gaps(&as->state, t);
 	for (uint32_t i = 0; i < t->n_numbers; i++) {
 		buf_add(&as->state, &t->number[i].least, sizeof(int64_t));
 		buf_add(&as->state, &t->number[i].most, sizeof(int64_t));
@@ -104,6 +122,7 @@ static void note(struct run *r, uint32_t messages, bool completed, bool more)
 	for (uint32_t i = 0; i < t->n_spaces && fits; i++)
 		fits = save_space(&as->state, &t->space[i]);
 	as->good = fits && !as->state.failed;
+	as->light = t->has_light;
 	as->more = more;
 	as->messages = messages;
 	as->text_at = as->text->n;
@@ -177,13 +196,43 @@ static bool take_space(struct run *r, struct span *s, const struct tracked_space
 	return true;
 }
 
+/* Tell if the loop starts as it did. What is known of its start without tools stays known. */
+static bool starts_alike(struct track *t, const struct state_head *h)
+{
+	bool alike = t->as->tools.kind == JV_UNREAD ?
+	    h->has_light && h->light == t->light && h->n_gaps == t->n_gaps : h->start == t->start;
+
+	t->start = h->start;
+	t->light = h->light;
+	t->has_light = h->has_light;
+	t->n_gaps = h->n_gaps;
+	return alike;
+}
+
+/* Read the gaps of the state as->from. Returns false if it has no more than its head. */
+static bool take_gaps(struct track *t, struct span *from)
+{
+	struct state_head h;
+	struct saved_gap g;
+
+	if (!take(from, &h, sizeof(h)) || h.n_gaps > TRACK_GAPS)
+		return false;
+	for (uint32_t i = 0; i < h.n_gaps; i++) {
+		if (!take(from, &g, sizeof(g)))
+			return false;
+		t->gap[i] = (struct tools_gap){ .steps = g.steps, .printed = g.printed, .id = g.id };
+	}
+	t->n_known = h.n_gaps;
+	return true;
+}
+
 /* Set all that the messages of the state have changed. Returns false if the state does not fit. */
 static bool restore(struct run *r, const struct state_head *h, struct span rest)
 {
 	struct track *t = &r->track;
 	struct jinja_resume *as = t->as;
 
-	if (h->start != t->start || h->first != t->first || h->messages < h->first ||
+	if (!starts_alike(t, h) || h->first != t->first || h->messages < h->first ||
 	    h->messages + (h->more ? 1u : 0u) > as->n || h->n_spaces != t->n_spaces ||
 	    h->n_numbers != t->n_numbers)
 		return false;
@@ -197,7 +246,7 @@ static bool restore(struct run *r, const struct state_head *h, struct span rest)
 	for (uint32_t i = 0; i < t->n_spaces; i++)
 		if (!take_space(r, &rest, &t->space[i]))
 			return false;
-	t->saved_steps = h->steps;
+	t->saved_steps += h->steps;
 	t->furthest = h->messages;
 	r->steps += h->steps;
 	r->printed += h->printed;
@@ -219,6 +268,7 @@ bool jx_loop_begin(
 	struct jinja_resume *as = t->as;
 	struct span from;
 	struct state_head h;
+	bool unread;
 
 	*skip = 0;
 	if (as == NULL || !n->top || n->c != NULL || r->into != NULL || source.n == 0 ||
@@ -236,11 +286,15 @@ bool jx_loop_begin(
 	t->furthest = 0;
 	t->steps = r->steps;
 	t->printed = r->printed;
-	if (!jx_start_hash(r, &t->start))
+	unread = as->tools.kind == JV_UNREAD;
+	if (!jx_start_hash(r, unread, unread ? &t->light : &t->start))
 		return as->from.n > 0 ? jx_missed(r) : true;
+	t->has_light = as->from.n == 0 && t->n_gaps > 0 && jx_start_hash(r, true, &t->light);
 	t->on = true;
 	if (as->from.n == 0)
 		return true;
+	from.p += t->n_known * sizeof(struct saved_gap);
+	from.n -= t->n_known * sizeof(struct saved_gap);
 	if (!restore(r, &h, from))
 		return jx_missed(r);
 	*skip = h.messages - h.first;
@@ -277,9 +331,12 @@ enum jinja_result jinja_render_on(const struct jinja *t, struct jinja_mem *m,
 		.t = t, .m = m, .vars = vars, .now = now, .limit = *limits, .sink = jinja_buf_sink,
 		.arg = as->text, .track = { .as = as },
 	};
+	struct span from = as->from;
 	enum jinja_result result;
 
-	as->good = as->resumed = false;
+	as->good = as->resumed = as->light = false;
+	if (as->from.n > 0 && !take_gaps(&r.track, &from))
+		return JINJA_MISSED;
 	result = jx_render(&r, why);
 	if (limits->took != NULL)
 		*limits->took -= r.track.saved_steps;

@@ -17,6 +17,11 @@
  * A whole number in a namespace, such as the index of the last question, may differ if all that was
  * done with it is comparing, and each comparison would come out the same.
  *
+ * Tools are most of what many preludes print. A loop over them that prints nothing else than they
+ * and constants is a function of them, so a state has what it cost and a second hash: of all that
+ * the first one is of, less the tools and the text of such loops. If the caller knows that the
+ * tools are those of the state, neither is made again.
+ *
  * Messages that are passed over need not be read: the caller gives items of kind JV_UNREAD, and
  * gives a few of them if a template uses more of one than its role, as many look for the last
  * message of a user first. Otherwise it fails with JINJA_MISSED, and all are rendered. Nothing is
@@ -35,6 +40,15 @@ enum {
 
 /* Return the number of a role, or 0 if it is none of the usual ones. */
 unsigned jinja_role(struct span name);
+
+/* aux of JV_UNREAD: the variable "tools", a list that is not empty and was not read. */
+#define UNREAD_TOOLS	0xfffe
+#define TOOLS_AT	UINT32_MAX	/* asked for by jinja_resume.read */
+
+static inline struct jval jinja_unread_tools(void)
+{
+	return (struct jval){ .kind = JV_UNREAD, .aux = UNREAD_TOOLS, .n = TOOLS_AT };
+}
 
 /* Return item <at> of the list, not read; it is a dict with members. <role>: jinja_role() of its
  * "role" */
@@ -56,12 +70,16 @@ struct jinja_resume {
 	/* set <*out> to item <at>, which is unread. Returns false if that fails. NULL: it would */
 	bool (*read)(void *arg, uint32_t at, struct jval *out);
 	void *arg;
+	/* The variable "tools": a list, or jinja_unread_tools(): then the caller knows that they are
+	 * what they were when the state was left. Other kinds: loops over it are not noted. */
+	struct jval tools;
 	/* set by rendering */
 	bool resumed;		/* <text> is what follows that state */
 	bool good;		/* <state> is set: it follows from the first <messages> */
 	bool more;		/* and from there being another one */
 	uint32_t messages;
 	size_t text_at;		/* bytes of <text> before it */
+	bool light;		/* <tools> need not be read to go on from it */
 	struct buf state;	/* the caller frees it; has no text of a message */
 };
 

@@ -28,6 +28,15 @@ struct tracked_space {
 
 #define READ_MOST	8u
 
+#define TRACK_GAPS	4u
+
+/* A loop over tools whose text is a function of them: node <id>. */
+struct tools_gap {
+	uint64_t steps, printed, id;
+	size_t at;		/* of the text, where it begins; it has <n> bytes there */
+	size_t n;
+};
+
 struct track {
 	struct jinja_resume *as;	/* NULL: nothing is tracked */
 	bool on;			/* in the loop */
@@ -38,6 +47,11 @@ struct track {
 	uint64_t furthest;		/* items from the start of the list of which one may have been read */
 	const struct loop *loop;	/* of the loop; NULL: it has no variable */
 	uint64_t start;			/* hash of all that the loop starts with */
+	uint64_t light;			/* the same without tools */
+	bool has_light;
+	struct tools_gap gap[TRACK_GAPS];
+	uint32_t n_gaps;		/* executed, or passed over */
+	uint32_t n_known;		/* gaps of the state that is gone on from */
 	uint32_t id, first;		/* of the loop; messages before its first item */
 	uint64_t steps;
 	size_t printed;			/* both when it started, less what was passed over */
@@ -81,8 +95,14 @@ void jx_member_set(struct run *r, const struct jdict *d, struct jval name);
 bool jx_number_compared(struct run *r, const struct node *n, struct jval *out, bool *done);
 
 /* start_hash.c: hash the text so far, the caller's variables, and the variables that the loop and
- * what follows it can see. Returns false if that cannot be told. */
-bool jx_start_hash(struct run *r, uint64_t *out);
+ * what follows it can see; <light>: less tools and the gaps. Returns false if that cannot be told.
+ */
+bool jx_start_hash(struct run *r, bool light, uint64_t *out);
+
+/* gap.c: the loop <n> only prints (node.prints). If it is of tools, jx_gap_begin() passes over it
+ * and sets <*over>, or notes where it starts; then jx_gap_end() notes its end. */
+bool jx_gap_begin(struct run *r, const struct node *n, bool *over, struct tools_gap *g);
+void jx_gap_end(struct run *r, const struct tools_gap *g);
 
 /* resume.c */
 

@@ -360,6 +360,7 @@ static int place_for(struct frame *f, struct node *n, bool soft)
 	n->loop_var = uses(n->kids, SPAN("loop"));
 	n->top = f->parent == NULL;
 	n->number = (*f->number)++;
+	n->prints = jx_only_prints(n);
 	if (uses(n->a, SPAN("loop")))
 		return jx_syntax_error(f->e, n->line, "the variable 'loop' cannot be assigned to");
 	if (n->loop_var)

@@ -230,7 +230,37 @@ static uint32_t variable_of(const struct jdict *vars, struct jval v)
 	return i;
 }
 
-bool jx_start_hash(struct run *r, uint64_t *out)
+/* Add the text so far without the gaps. Which loops they are is compared apart. */
+static void add_pieces(struct state_hash *s, struct span text)
+{
+	const struct track *t = &s->r->track;
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < t->n_gaps; i++) {
+		const struct tools_gap *g = &t->gap[i];
+
+		add_text(s, span_of(text.p + at, g->at - at));
+		at = g->at + g->n;
+	}
+	add_text(s, span_of(text.p + at, text.n - at));
+}
+
+/* Add the caller's variables without tools. */
+static void add_others(struct state_hash *s, const struct jdict *d)
+{
+	const struct jval tools = s->r->track.as->tools;
+
+	add_word(s, d->n);
+	for (uint32_t i = 0; i < d->n && !s->failed; i++) {
+		add_value(s, d->entry[i].key);
+		if (memcmp(&d->entry[i].value, &tools, sizeof(tools)) == 0)
+			add_word(s, JV_UNREAD);
+		else
+			add_value(s, d->entry[i].value);
+	}
+}
+
+bool jx_start_hash(struct run *r, bool light, uint64_t *out)
 {
 	const struct buf *text = r->track.as->text;
 	struct state_hash s;
@@ -241,8 +271,13 @@ bool jx_start_hash(struct run *r, uint64_t *out)
 	s.values = HASHED_VALUES;
 	s.failed = false;
 	r->track.n_spaces = r->track.n_numbers = 0;
-	add_text(&s, span_of(text->p, text->n));
-	add_members(&s, r->vars);
+	if (light) {
+		add_pieces(&s, span_of(text->p, text->n));
+		add_others(&s, r->vars);
+	} else {
+		add_text(&s, span_of(text->p, text->n));
+		add_members(&s, r->vars);
+	}
 	for (uint32_t i = 0; i < r->t->n_root && !s.failed; i++) {
 		struct jval v = r->rec->slot[r->t->root[i]];
 		uint32_t k = v.kind >= JV_LIST ? variable_of(r->vars, v) : r->vars->n;

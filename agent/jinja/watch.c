@@ -25,6 +25,8 @@ bool jx_touched(struct run *r, const struct node *n, struct jval *v)
 {
 	if (v->kind == JV_UNREAD && v->aux == UNREAD_TEXT)
 		return n->presence || jx_missed(r);
+	if (v->kind == JV_UNREAD && v->aux == UNREAD_TOOLS && n->presence)
+		return true;
 	if (v->kind == JV_UNREAD)
 		return n->member || jx_read_item(r, v);
 	if ((v->flags & JV_HAS_UNREAD) != 0 && !n->carried)

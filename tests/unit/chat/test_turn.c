@@ -36,6 +36,7 @@ struct talk {
 	bool tools, kwargs, no_start, developer;
 	unsigned said;			/* which text is around the messages */
 	bool effort;
+	unsigned tool, tools_at;	/* which tools, and where they are: put_tools() */
 	unsigned call;			/* number of the last call; ids of its kind: see put_id() */
 	char content[64];
 };
@@ -245,7 +246,14 @@ static void put_message(struct talk *t, unsigned at, struct rng *rng)
 
 static void change(struct talk *t, struct rng *rng)
 {
-	switch (rng_below(rng, 13)) {
+	switch (rng_below(rng, 15)) {
+	case 14:
+		t->tools = true;
+		t->tool = (unsigned)rng_below(rng, 6);
+		break;
+	case 13:
+		t->tools_at = (unsigned)rng_below(rng, 7);
+		break;
 	case 12:
 		t->said = (unsigned)rng_below(rng, 3);
 		t->effort = harmony && !t->effort;
@@ -275,12 +283,54 @@ static void change(struct talk *t, struct rng *rng)
 	}
 }
 
+#define F_TOOL(more)	"{\"type\":\"function\",\"function\":{\"name\":\"f\"" more "}}"
+
+/* Write the tools of chat completions to <early>, before the messages, or to <late>, at the end: at
+ * most 300 bytes each. */
+static void put_tools(const struct talk *t, char *early, char *late)
+{
+	static const char *const tools[] = {
+		"[" F_TOOL(",\"parameters\":{}") "]", "[" F_TOOL(",\"description\":\"d\"") "]",
+		"[" F_TOOL(",\"description\":\"e\"") "]", "[" F_TOOL(",\"description\": \"d\"") "]",
+		"[" F_TOOL("") "," F_TOOL("") "]", "[" F_TOOL(",\"description\":\"\\ud800\"") "]",
+	};
+	const char *of = tools[t->tool];
+
+	*early = *late = '\0';
+	switch (t->tools_at) {
+	case 0: case 1:
+		sprintf(late, ",\"tools\":%s", of);
+		return;
+	case 2:
+		sprintf(early, "\"tools\": %s,", of);
+		return;
+	case 3:		/* the last one is meant */
+		sprintf(early, "\"tools\":%s,", of);
+		sprintf(late, ",\"tools\":%s", tools[1]);
+		return;
+	case 4:
+		sprintf(late, ",\"metadata\":{\"tools\":%s},\"tools\":%s", of, tools[1]);
+		return;
+	case 5:		/* as a mark would be */
+		sprintf(late, ",\"metadata\":{\"tools\":%s},\"tools\":\"-\"", of);
+		return;
+	default:
+		sprintf(late, ",\"tools\":%s,\"tools\":null", of);
+	}
+}
+
 static size_t write_body(const struct talk *t, char *p)
 {
 	bool messages = api == CHAT_MESSAGES, items = api == CHAT_RESPONSES;
 	const char *system = messages ? "system" : "instructions";
-	char early[64] = "", late[64] = "";
+	char early[512] = "", late[64] = "", tools[512] = "", kwargs[96] = "";
 	size_t n;
+
+	if (t->kwargs)
+		sprintf(kwargs, ",\"chat_template_kwargs\":{\"enable_thinking\":false,\"said\":%u}",
+		    t->said);
+	if (t->tools && api == CHAT_COMPLETIONS)
+		put_tools(t, early, tools);
 
 	if (api != CHAT_COMPLETIONS && !t->developer)
 		sprintf(early, "\"%s\":\"be good\",", system);
@@ -295,9 +345,8 @@ static size_t write_body(const struct talk *t, char *p)
 	    t->tools && messages ? ",\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]" :
 	    t->tools && items ?
 		",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]" :
-	    t->tools ? ",\"tools\":[{\"type\":\"function\","
-		       "\"function\":{\"name\":\"f\",\"parameters\":{}}}]" : "",
-	    t->kwargs ? ",\"chat_template_kwargs\":{\"enable_thinking\":false}" : "",
+	    tools,
+	    kwargs,
 	    t->no_start && api == CHAT_COMPLETIONS ? ",\"add_generation_prompt\":false" : "");
 	return n;
 }
@@ -486,6 +535,7 @@ static struct chat *load(struct span template, const char *name)
 
 #define SAYS	"<{{ m.role }}>{{ m.content }}" \
 		"{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}"
+#define OF_TOOLS	"{% if tools %}{% for t in tools %}{{ '<' + t | tojson }}{% endfor %}{% endif %}"
 #define EACH(...)	"{{ bos_token }}{% for m in messages %}" __VA_ARGS__ "{% endfor %}" \
 			"{% if add_generation_prompt %}A{% endif %}"
 
@@ -579,6 +629,32 @@ static const struct {
 	{ EACH(SAYS) "{{ messages | length }}", true },
 	{ EACH(SAYS) "{% for m in messages %}{{ m.role }}{% endfor %}", false },
 	{ "{% if tools %}{{ tools | tojson }}{% endif %}" EACH(SAYS "{% if tools %}T{% endif %}"), true },
+	/* loops over tools, which need not be read if they are the same */
+	{ OF_TOOLS EACH(SAYS), true },
+	{ "{% if tools is not none and tools is defined %}" OF_TOOLS "T{% endif %}" EACH(SAYS)
+	  "{% if tools %}T{% endif %}", true },
+	{ OF_TOOLS "{{ (tools or []) | length }}" EACH(SAYS) "{{ tools | tojson }}", true },
+	{ OF_TOOLS EACH(SAYS) OF_TOOLS, true },
+	{ OF_TOOLS EACH(SAYS OF_TOOLS), true },
+	{ OF_TOOLS "{{ messages[-1].role }}" EACH(SAYS), false },
+	{ "{% macro e() %}{{ said }}{% endmacro %}" OF_TOOLS EACH(SAYS "{{ e() }}"), true },
+	{ OF_TOOLS OF_TOOLS OF_TOOLS OF_TOOLS OF_TOOLS EACH(SAYS), true },
+	{ "{% set x = tools or [] %}{% for t in x %}{{ t | tojson }}{% endfor %}" EACH(SAYS), true },
+	{ OF_TOOLS "{% set x = tools %}{% set y = tools or [] %}" EACH(SAYS "{{ x == y }}"), true },
+	{ OF_TOOLS "{% set ns = namespace(t=tools) %}" EACH(SAYS "{{ ns.t | string | length }}"), true },
+	{ OF_TOOLS "{% set ns = namespace(t=1) %}{% set ns.t = tools %}" EACH(SAYS "{{ ns.t }}"), true },
+	{ "{% macro p(tools) %}" OF_TOOLS "{% endmacro %}{{ p(tools) }}" OF_TOOLS EACH(SAYS), true },
+	{ "{% if messages[-1].role == 'user' %}" OF_TOOLS "{% else %}{% if tools %}{% for t in tools %}"
+	  "{{ t | tojson }}{% endfor %}{% endif %}{% endif %}" EACH(SAYS), true },
+	{ "{% if tools %}{% if messages[-1].role == 'user' %}{% for t in tools %}{{ t | tojson }}"
+	  "{% endfor %}{% else %}{% for t in tools %}{{ t | tojson(indent=2) }}{% endfor %}{% endif %}"
+	  "{% endif %}" EACH(SAYS), true },
+	{ "{% if tools %}{% for k in range(messages | length) %}{% if k < 6 %}{% for t in tools %}"
+	  "{{ t | tojson }}{% endfor %}{% endif %}{% endfor %}{% endif %}" EACH(SAYS), false },
+	{ "{% if tools %}{% for k in [1] %}{% set r = messages[-1].role %}{% for t in tools %}"
+	  "{{ r }}{% endfor %}{% endfor %}{% endif %}" EACH(SAYS), false },
+	{ "{% if tools %}{% for k in [1] %}{% set r = messages[-1].role %}{% for t in tools %}"
+	  "{{ t | tojson ~ r }}{% endfor %}{% endfor %}{% endif %}" EACH(SAYS), false },
 	{ EACH(SAYS "{% if enable_thinking is defined %}E{% endif %}"), true },
 	{ EACH("{% set x = loop.last %}" SAYS "{{ x }}"), true },
 	{ EACH("{% set l = loop %}{% if true %}" SAYS "{{ l.length }}{% endif %}"), false },
@@ -1166,6 +1242,82 @@ static void other_lists(void **state)
 	chat_unref(c);
 }
 
+/* ---- tools ---- */
+
+#define MANY_TOOLS	200u
+
+/* Write a conversation of <n> messages with many tools, before or after them; <byte> is in one. */
+static size_t put_many(char *p, unsigned n, bool before, char byte)
+{
+	char *tools = malloc(MANY_TOOLS * 128), *at = p;
+	size_t used = 0;
+
+	assert_non_null(tools);
+	for (unsigned i = 0; i < MANY_TOOLS; i++)
+		used += (size_t)sprintf(tools + used,
+		    "%s{\"type\":\"function\",\"function\":{\"name\":\"%c%u\"}}", i > 0 ? "," : "[",
+		    i == MANY_TOOLS / 2 ? byte : 'f', i);
+	at += sprintf(at, "{%s%s%s\"messages\":[", before ? "\"tools\":" : "", before ? tools : "",
+	    before ? "]," : "");
+	for (unsigned i = 0; i < n; i++)
+		at += sprintf(at, "%s{\"role\":\"%s\",\"content\":\"%u \\\"tools\\\":\"}",
+		    i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant", i);
+	at += sprintf(at, "]%s%s%s}", before ? "" : ",\"tools\":", before ? "" : tools,
+	    before ? "" : "]");
+	free(tools);
+	return (size_t)(at - p);
+}
+
+/* Return the steps of the last turn of a conversation; <byte> is then in its tools. */
+static uint64_t steps_of_turn(const char *template, bool before, char byte)
+{
+	struct chat *c = load(span_str(template), "made");
+	struct chat_scratch *s = chat_scratch_new(1 << 22, &key);
+	struct kept k = { .raw = NULL };
+	char *body = malloc(BODY);
+	uint64_t steps = 0;
+
+	for (unsigned n = 4; n <= 10; n += 2) {
+		struct chat_turn turn = { .key = &key, .memo = span_of(k.memo, k.n_memo), .at = k.at };
+		struct work_left work = { 1u << 30 };
+		size_t used = put_many(body, n, before, n == 10 ? byte : 'f');
+		const struct chat_body b = {
+			.api = api, .raw = span_of(body, used), .now = now, .turn = &turn, .work = &work,
+		};
+		struct chat_text text;
+
+		assert_int_equal(chat_render(c, s, &b, &text), CHAT_DONE);
+		assert_true(turn.good);
+		assert_int_equal(turn.resumed, n > 4 && (n < 10 || byte == 'f'));
+		steps = (1u << 30) - work.left;
+		drop(&k);
+		k = (struct kept){ .at = (size_t)turn.left_at, .n_memo = turn.left.n };
+		k.memo = copy(turn.left.p, k.n_memo);
+	}
+	drop(&k);
+	free(body);
+	chat_scratch_free(s);
+	chat_unref(c);
+	if (getenv("VERBOSE") != NULL)
+		printf("%lu steps %s\n", (unsigned long)steps, template);
+	return steps;
+}
+
+/* Tools that are the same are neither read nor printed again, wherever they are. */
+static void tools_left_out(void **state)
+{
+	static const char template[] = OF_TOOLS EACH(SAYS);
+	static const char inside[] = OF_TOOLS EACH(SAYS "{% if loop.first %}" OF_TOOLS "{% endif %}");
+	static const char reads[] = "{{ (tools or [1]) | length }}" OF_TOOLS EACH(SAYS);
+
+	(void)state;
+	assert_true(steps_of_turn(template, false, 'f') < 1000);
+	assert_true(steps_of_turn(template, true, 'f') < 1000);
+	assert_true(steps_of_turn(inside, true, 'f') < 1000);
+	assert_in_range(steps_of_turn(reads, false, 'f'), 4000, 10000);	/* read, not printed */
+	assert_true(steps_of_turn(template, false, 'g') > 10000);
+}
+
 /* The first message is read again, and so must be one item. */
 static void a_first_message_of_two_items(void **state)
 {
@@ -1258,6 +1410,7 @@ int main(void)
 		cmocka_unit_test(sessions_of_agents),
 		cmocka_unit_test(ends_of_messages),
 		cmocka_unit_test(other_lists),
+		cmocka_unit_test(tools_left_out),
 		cmocka_unit_test(a_first_message_of_two_items),
 		cmocka_unit_test(an_incomplete_item_last),
 		cmocka_unit_test(no_new_item),
