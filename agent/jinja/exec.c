@@ -198,6 +198,9 @@ static bool assign(struct run *r, const struct node *target, struct jval v)
 	}
 	if (slot->kind != JV_NS)
 		return jx_raise(r, "TemplateRuntimeError: cannot assign attribute on non-namespace object");
+	/* a filter may take it from there, which does not ask if it was read */
+	if (v.kind == JV_UNREAD && !jx_read_item(r, &v))
+		return false;
 	jx_member_set(r, slot->d, target->b->value);
 	if (jdict_put(r->m, slot->d, target->b->value, v))
 		return true;

@@ -742,6 +742,16 @@ static const struct {
 	  EACH(SAYS "{{ ns.a > ns.b }}{{ ns.b < loop.index }}{% set ns.b = ns.b + 1 %}")
 	  "{{ ns.b }}", false },
 	{ EACH("{% generation %}" SAYS "{% endgeneration %}"), true },
+	/* a filter takes from a namespace what need not be read for itself */
+	{ "{% set ns = namespace(t=1) %}" OF_TOOLS EACH(SAYS) "{% set ns.t = tools %}"
+	  "{{ [ns] | selectattr('t', 'sequence') | list | length }}", true },
+	{ "{% set ns = namespace(t=1) %}" OF_TOOLS EACH(SAYS) "{% set ns.t = tools %}"
+	  "{{ [ns] | selectattr('t', 'eq', tools) | list | length }}", true },
+	{ "{% set ns = namespace(t=1) %}" OF_TOOLS "{% set ns.t = tools %}" EACH(SAYS)
+	  "{{ [ns] | selectattr('t', 'iterable') | list | length }}", true },
+	{ "{% set ns = namespace(t=1) %}" EACH(SAYS) "{% if messages[1] is defined %}"
+	  "{% set ns.t = messages[1] %}{% endif %}"
+	  "{{ [ns] | selectattr('t', 'mapping') | list | length }}", true },
 };
 
 static void made_templates(void **state)
