@@ -40,9 +40,11 @@ struct memo {
 	uint32_t raw;		/* messages of the body */
 	uint32_t tool_use;	/* the template for bodies with tools was used */
 	uint32_t last;		/* API of responses: HAS_... of the last message */
-	uint32_t n_tools;	/* bytes of "tools"; 0: they are to be read */
+	uint64_t n_tools;	/* bytes of "tools"; 0: they are to be read */
 	struct hash128 tools;	/* of these */
 };
+
+_Static_assert(sizeof(struct memo) == 8 + 6 * 4 + 8 + 16, "its bytes are kept, so none is padding");
 
 /* What follows <memo> for each message, as a word: jinja_role(), and the end of its bytes. After
  * these there is the state of the template. */
@@ -472,7 +474,7 @@ void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo)
 	m.tool_use = chat_uses_tools(r);
 	if (!as->light)
 		m.n_tools = 0;
-	else if (known == 0 && (m.n_tools = (uint32_t)e.tools.n) > 0)
+	else if (known == 0 && (m.n_tools = e.tools.n) > 0)
 		m.tools = hash128(t->key, e.tools.p, e.tools.n);
 	buf_start(left, 0);
 	buf_add(left, &m, sizeof(m));
