@@ -234,7 +234,7 @@ void kvcursor_restarted(struct kvcursor *c, bool from_start, msec now)
 	c->count.restarts++;
 	c->started_before = c->started != 0 ? c->started : c->started_before;
 	c->started = 0;
-	c->full_used = false;
+	c->full_used = c->full_again = false;
 	c->due = now;
 	begin_anew(c, from_start, true);
 }

@@ -17,7 +17,7 @@
  *
  *      replay    asked from     why
  *      full      0              nothing is known yet; at most once for each start of the engine,
- *                               except that an empty answer does not count
+ *                               and once more if nothing came; an empty answer does not count
  *      gap       last + 1       batches are missing
  *      overlap   last           the connection was lost: the engine may have been restarted, and
  *                               then another payload has this number, or none
@@ -134,6 +134,7 @@ struct kvcursor {
 	bool numbered, unnumbered;	/* frames had a sequence, or none */
 	bool degraded;
 	bool full_used;			/* batch 0 was asked for */
+	bool full_again;		/* and may be asked for again, because nothing came */
 	bool torn;			/* the last replay ended in a hole or in silence */
 	bool waits;			/* for a replay to begin */
 	uint64_t next;			/* sequence to apply */

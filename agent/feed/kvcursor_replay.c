@@ -119,11 +119,23 @@ static void plan_next(struct kvcursor *c, bool missing, msec now)
 	c->rest_until = now + c->o->cooldown_ms + rng_below(c->rng, (uint32_t)c->o->cooldown_ms / 2);
 }
 
+/* Nothing came. A request is lost if its socket was still connected to the engine's last process,
+ * so that batch 0 may be asked for once more. */
+static void ask_zero_again(struct kvcursor *c)
+{
+	if (!c->sent || !asks_zero(c) || c->full_again)
+		return;
+	c->full_again = true;
+	c->full_used = false;
+}
+
 /* <clean>: the publisher said that this is all. */
 static void stop(struct kvcursor *c, bool clean, msec now)
 {
 	enum kvcursor_need was = c->replay;
 
+	if (!clean && c->items == 0)
+		ask_zero_again(c);
 	c->replay = KVCURSOR_NONE;
 	c->clean = clean;
 	c->unanswered = clean || c->items > 0 ? 0 : c->unanswered + 1;

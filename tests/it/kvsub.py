@@ -263,6 +263,23 @@ def restarts():
 
 
 @case
+def a_restart_whose_first_replay_is_lost():
+    """As when the request goes to the socket of the engine's last process."""
+    p = publisher()
+    with Scene(p) as a:
+        p.subscribed()
+        p.publish(20)
+        a.exact(p)
+        p.silent = True
+        p.restart(5)
+        p.subscribed(SECONDS)
+        p.publish(3)
+        a.wait("unanswered_replays_total", 1)
+        p.silent = False
+        a.exact(p, restarts_total=1, unanswered_replays_total=1)
+
+
+@case
 def the_same_engine_again():
     """A connection that was lost, and the engine lives: nothing is forgotten."""
     p = publisher()
