@@ -11,21 +11,14 @@
  * Prompts are lines of the tree's own texts (CHANGES.md, README.md, doc/) in random order. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "agent/base/mem.h"
-#include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
-#include "tests/lib/bench.h"
+#include "tests/lib/bench_model.h"
 #include "tests/lib/frames.h"
 
-#define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
-#define SMALL	"tests/data/tok/llama.tokenizer.json"
-#define TEMPLATE	"../shared/data/tokenizers/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
-#define SMALL_TEMPLATE	"tests/data/tok/llama.chat_template.jinja"
 #define TURN	1200		/* bytes of a message */
-#define LINES	20000
 #define ROUNDS	60
 #define WORST	11
 
@@ -33,99 +26,14 @@ static struct hash_key key;
 static struct tok *tok;
 static struct chat *chat;
 static bool talk;		/* bodies are conversations */
-static char *lines[LINES];
-static unsigned n_lines;
+static struct bench_lines lines;
 
 static usec clock_us(void *arg)
 {
 	return (usec)now_us();
 }
 
-/* ---- the tokenizer ---- */
-
-static void load(const char *path)
-{
-	struct tok_source src = { .name = path };
-	size_t cap = 64u << 20, n = strlen(path);
-	char *text = must(malloc(cap)), command[600];
-	double t = now_us();
-	struct err e;
-	FILE *f;
-
-	snprintf(command, sizeof(command), "%s '%s'",
-	    n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
-	f = must(popen(command, "r"));
-	src.file = span_of(text, fread(text, 1, cap, f));
-	pclose(f);
-	if ((tok = tok_load(&src, &e)) == NULL) {
-		fprintf(stderr, "bench_tokens: %s\n", e.text);
-		exit(1);
-	}
-	printf("# tokenizer %s, %zu bytes in memory, loaded in %.0f ms; gcc %s\n", path,
-	    tok_bytes(tok), (now_us() - t) / 1e3, __VERSION__);
-	free(text);
-}
-
-static void load_template(const char *path)
-{
-	struct chat_source src = { .template_name = path,
-		.config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"),
-		.config_name = "" };
-	char *text = must(malloc(JINJA_TEXT_MAX));
-	FILE *f = must(fopen(path, "r"));
-	struct err e;
-
-	src.template = span_of(text, fread(text, 1, JINJA_TEXT_MAX, f));
-	fclose(f);
-	if ((chat = chat_load(&src, &key, &e)) == NULL) {
-		fprintf(stderr, "bench_tokens: %s\n", e.text);
-		exit(1);
-	}
-	printf("# template %s\n", path);
-	free(text);
-}
-
 /* ---- bodies ---- */
-
-/* Of 20 bytes and more; without what JSON escapes. */
-static void read_lines(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char line[1024];
-
-	while (f != NULL && n_lines < LINES && fgets(line, sizeof(line), f) != NULL) {
-		size_t n = strcspn(line, "\n");
-
-		line[n] = '\0';
-		if (n >= 20 && strpbrk(line, "\\\"\t") == NULL)
-			lines[n_lines++] = must(strdup(line));
-	}
-	if (f != NULL)
-		fclose(f);
-}
-
-static void make_lines(void)
-{
-	static const char *const files[] = {
-		"CHANGES.md",
-		"README.md",
-		"doc/promises.md",
-		"doc/threats.md",
-		"doc/kvroute.8",
-		"doc/kvroute.yaml.5",
-		"doc/kvroutectl.8",
-		"tests/fuzz/README.md",
-		"doc/figures.md",
-		"doc/rules.md",
-	};
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		read_lines(files[i]);
-	if (n_lines < 100) {
-		fprintf(stderr, "bench_tokens: to be run at the top of the tree\n");
-		exit(1);
-	}
-}
 
 /* {"prompt":"...","model":...}: the first <n> bytes of the text of <seed>. */
 static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
@@ -134,12 +42,8 @@ static size_t make_body(char *out, size_t n, uint64_t seed, const char *model)
 	struct rng rng;
 
 	rng_init(&rng, seed);
-	while (at < end)
-		at += (size_t)snprintf(out + at, end - at + 1, "%s\\n", lines[rng_below(&rng, n_lines)]);
-	at = end;
-	if (out[at - 1] == '\\')
-		out[at - 1] = '.';
-	return at + (size_t)sprintf(out + at, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
+	bench_put_lines(&lines, &rng, out, at, end);
+	return end + (size_t)sprintf(out + end, "\",\"model\":\"%s\",\"max_tokens\":64}", model);
 }
 
 /* {"messages":[...],"model":...} of about <n> bytes: turns of TURN bytes; a longer conversation
@@ -151,15 +55,10 @@ static size_t make_talk(char *out, size_t n, uint64_t seed, const char *model)
 
 	rng_init(&rng, seed);
 	for (unsigned i = 0; at < n || i % 2 == 0; i++) {
-		size_t end;
-
 		at += (size_t)sprintf(out + at, "%s{\"role\":\"%s\",\"content\":\"",
 		    i > 0 ? "," : "", i % 2 == 0 ? "user" : "assistant");
-		for (end = at + TURN; at < end; )
-			at += (size_t)snprintf(out + at, end - at + 1, "%s\\n", lines[rng_below(&rng, n_lines)]);
-		at = end;
-		if (out[at - 1] == '\\')
-			out[at - 1] = '.';
+		bench_put_lines(&lines, &rng, out, at, at + TURN);
+		at += TURN;
 		at += (size_t)sprintf(out + at, "\"}");
 	}
 	return at + (size_t)sprintf(out + at, "],\"model\":\"%s\",\"max_tokens\":64}", model);
@@ -169,8 +68,6 @@ static size_t make(char *out, size_t n, uint64_t seed, const char *model)
 {
 	return talk ? make_talk(out, n, seed, model) : make_body(out, n, seed, model);
 }
-
-/* ---- frames ---- */
 
 /* ---- a run ---- */
 
@@ -320,18 +217,14 @@ static void worst(const char *name, char letter)
 
 int main(int argc, char **argv)
 {
-	struct rng rng;
-
-	rng_init(&rng, 1);
-	for (size_t i = 0; i < sizeof(key.secret); i++)
-		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
-	make_lines();
-	load(argc > 1 ? argv[1] : access(LLAMA, R_OK) == 0 ? LLAMA : SMALL);
+	bench_key(&key);
+	bench_tree_lines(&lines);
+	tok = bench_tok(argc > 1 ? argv[1] : bench_file(BENCH_LLAMA, BENCH_SMALL));
 	run("tokens_16k", 16 << 10);
 	run("tokens_64k", 64 << 10);
 	run("tokens_128k", 128 << 10);
 	talk = true;
-	load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+	chat = bench_template(bench_file(BENCH_TEMPLATE, BENCH_SMALL_TEMPLATE), &key);
 	run("chat_16k", 16 << 10);
 	run("chat_64k", 64 << 10);
 	run("chat_128k", 128 << 10);

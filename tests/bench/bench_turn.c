@@ -25,19 +25,12 @@
 
 #include "agent/base/hash_wide.h"
 #include "agent/base/mem.h"
-#include "agent/base/rng.h"
 #include "agent/serve/serve.h"
 #include "spoe/wire.h"
-#include "tests/lib/bench.h"
+#include "tests/lib/bench_model.h"
 #include "tests/lib/frames.h"
 
-#define LLAMA	"../shared/data/tokenizers/tokenizer_json/llama-3.2.tokenizer.json.gz"
-#define GPT_OSS	"../shared/data/tokenizers/tokenizer_json/gpt-oss.tokenizer.json.gz"
-#define SMALL	"tests/data/tok/llama.tokenizer.json"
-#define TEMPLATE	"../shared/data/tokenizers/chat/templates/meta-llama-Llama-3.3-70B-Instruct.jinja"
-#define SMALL_TEMPLATE	"tests/data/tok/llama.chat_template.jinja"
 #define MESSAGE	1024		/* bytes; two of them are a turn */
-#define LINES	20000
 #define TALKS	16
 #define TURNS	8
 #define SAMPLES	(TALKS * TURNS)
@@ -45,8 +38,7 @@
 static struct hash_key key;
 static struct tok *tok;
 static struct chat *chat;
-static char *lines[LINES];
-static unsigned n_lines;
+static struct bench_lines lines;
 
 /* A second passes between two requests, so that no tenant's share of the thread is used up. */
 static usec apart;
@@ -56,62 +48,11 @@ static usec clock_us(void *arg)
 	return (usec)now_us() + apart;
 }
 
-/* ---- tokenizer and template ---- */
-
-static void load(const char *path)
-{
-	struct tok_source src = { .name = path };
-	size_t cap = 64u << 20, n = strlen(path);
-	char *text = must(malloc(cap)), command[600];
-	struct err e;
-	FILE *f;
-
-	snprintf(command, sizeof(command), "%s '%s'",
-	    n > 3 && strcmp(path + n - 3, ".gz") == 0 ? "gzip -dc" : "cat", path);
-	f = must(popen(command, "r"));
-	src.file = span_of(text, fread(text, 1, cap, f));
-	pclose(f);
-	tok = must(tok_load(&src, &e));
-	free(text);
-}
-
-static void load_harmony(void)
-{
-	chat = must(chat_load(&(struct chat_source){ .format = CHAT_HARMONY }, &key, NULL));
-}
-
-static void load_template(const char *path)
-{
-	struct chat_source src = { .template_name = path,
-		.config = SPAN("{\"bos_token\":\"<|begin_of_text|>\"}"),
-		.config_name = "" };
-	char *text = must(malloc(JINJA_TEXT_MAX));
-	FILE *f = must(fopen(path, "r"));
-	struct err e;
-
-	src.template = span_of(text, fread(text, 1, JINJA_TEXT_MAX, f));
-	fclose(f);
-	chat = must(chat_load(&src, &key, &e));
-	free(text);
-}
-
 /* ---- bodies ---- */
 
-/* Of 20 bytes and more; without what JSON escapes. */
-static void read_lines(const char *path)
+static struct chat *bench_harmony(void)
 {
-	FILE *f = fopen(path, "r");
-	char line[1024];
-
-	while (f != NULL && n_lines < LINES && fgets(line, sizeof(line), f) != NULL) {
-		size_t n = strcspn(line, "\n");
-
-		line[n] = '\0';
-		if (n >= 20 && strpbrk(line, "\\\"\t") == NULL)
-			lines[n_lines++] = must(strdup(line));
-	}
-	if (f != NULL)
-		fclose(f);
+	return must(chat_load(&(struct chat_source){ .format = CHAT_HARMONY }, &key, NULL));
 }
 
 static bool model_first, items;
@@ -130,12 +71,9 @@ static void talk_add(struct talk *t, const char *role)
 
 	t->n += (size_t)sprintf(t->p + t->n, "%s{\"role\":\"%s\",\"content\":\"",
 	    t->p[t->n - 1] == '[' ? "" : ",", role);
-	for (end = t->n + MESSAGE - 40; t->n < end; )
-		t->n += (size_t)snprintf(
-		    t->p + t->n, end - t->n + 1, "%s\\n", lines[rng_below(&t->rng, n_lines)]);
+	end = t->n + MESSAGE - 40;
+	bench_put_lines(&lines, &t->rng, t->p, t->n, end);
 	t->n = end;
-	if (t->p[t->n - 1] == '\\')
-		t->p[t->n - 1] = '.';
 	t->n += (size_t)sprintf(t->p + t->n, "\"}");
 }
 
@@ -178,8 +116,6 @@ static void talk_start(struct talk *t, size_t n, uint64_t seed, const char *mode
 	while (t->n < n)
 		talk_turn(t);
 }
-
-/* ---- frames ---- */
 
 /* ---- a run ---- */
 
@@ -398,17 +334,12 @@ static void run(size_t n, bool tokens)
 
 int main(int argc, char **argv)
 {
-	static const char *const files[] = {
-		"CHANGES.md", "README.md", "doc/promises.md", "doc/threats.md", "doc/kvroute.8",
-		"doc/kvroute.yaml.5", "doc/kvroutectl.8", "doc/figures.md", "doc/rules.md",
-	};
 	static const size_t sizes[] = { 64000, 600000 };
 	const char *only = "", *env = getenv("SLICE"), *where = getenv("MODEL");
 	const char *pause = getenv("PAUSE_US"), *api = getenv("API"), *format = getenv("CHAT");
 	const char *tools = getenv("TOOLS");
 	bool harmony = format != NULL && strcmp(format, "harmony") == 0;
-	const char *own = harmony ? GPT_OSS : LLAMA;
-	struct rng rng;
+	const char *own = harmony ? BENCH_GPT_OSS : BENCH_LLAMA;
 
 	slice = env != NULL ? strtoul(env, NULL, 10) : 0;
 	tools_bytes = tools != NULL ? strtoul(tools, NULL, 10) : 0;
@@ -416,22 +347,16 @@ int main(int argc, char **argv)
 	model_first = where != NULL && strcmp(where, "first") == 0;
 	items = api != NULL && strcmp(api, "responses") == 0;
 	path = items ? "/v1/responses" : path;
-	rng_init(&rng, 1);
-	for (size_t i = 0; i < sizeof(key.secret); i++)
-		key.secret[i] = (uint8_t)(rng_next(&rng) >> 32);
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		read_lines(files[i]);
-	must(n_lines < 100 ? NULL : lines);
+	bench_key(&key);
+	bench_tree_lines(&lines);
 	printf("# one thread, 4 servers, %d sessions that take turns, %d bytes new; gcc %s\n", TALKS,
 	    2 * MESSAGE, __VERSION__);
 	if (argc > 1 && argv[1][0] == 't')
 		only = *++argv, argc--;
 	if (strcmp(only, "text") != 0) {
-		load(access(own, R_OK) == 0 ? own : SMALL);
-		if (harmony)
-			load_harmony();
-		else
-			load_template(access(TEMPLATE, R_OK) == 0 ? TEMPLATE : SMALL_TEMPLATE);
+		tok = bench_tok(bench_file(own, BENCH_SMALL));
+		chat = harmony ? bench_harmony() : bench_template(
+		    bench_file(BENCH_TEMPLATE, BENCH_SMALL_TEMPLATE), &key);
 	}
 	for (size_t i = 0; i < (argc > 1 ? (size_t)argc - 1 : 2); i++) {
 		size_t n = argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i];
