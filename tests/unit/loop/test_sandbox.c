@@ -45,8 +45,8 @@
 
 /* Files and sockets opened before the sandbox, for calls that need a descriptor. */
 static struct {
-	char dir[64], other[64], in_dir[96], in_other[96];
-	int pair[2], listener, datagrams, epoll, file, opened_dir;
+	char dir[64], other[64], in_dir[96], in_other[96], socket_path[96];
+	int pair[2], listener, other_listener, unix_listener, datagrams, epoll, file, opened_dir;
 	void *page;
 	struct process_files files;
 	struct ev_loop *loop;
@@ -67,10 +67,26 @@ static void touch(const char *path)
 	close(fd);
 }
 
-static int setup(void **state)
+/* Returns a listener at a port that the kernel chooses, or -1. */
+static int listen_tcp(void)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+	return bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0 && listen(fd, 16) == 0 ? fd : -1;
+}
+
+static int listen_unix(const char *path)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+	return bind(fd, (struct sockaddr *)&un, sizeof(un)) == 0 && listen(fd, 16) == 0 ? fd : -1;
+}
+
+static int setup(void **state)
+{
 	snprintf(w.dir, sizeof(w.dir), "/tmp/kvroute-box-XXXXXX");
 	snprintf(w.other, sizeof(w.other), "/tmp/kvroute-out-XXXXXX");
 	if (mkdtemp(w.dir) == NULL || mkdtemp(w.other) == NULL)
@@ -79,9 +95,12 @@ static int setup(void **state)
 	snprintf(w.in_other, sizeof(w.in_other), "%s/f", w.other);
 	touch(w.in_dir);
 	touch(w.in_other);
+	snprintf(w.socket_path, sizeof(w.socket_path), "%s/s", w.other);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w.pair) != 0)
 		return -1;
-	w.listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	w.listener = listen_tcp();
+	w.other_listener = listen_tcp();
+	w.unix_listener = listen_unix(w.socket_path);
 	w.datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	w.epoll = epoll_create1(EPOLL_CLOEXEC);
 	w.file = open(w.in_dir, O_WRONLY | O_CLOEXEC);
@@ -92,8 +111,8 @@ static int setup(void **state)
 	parent = getpid();
 	if ((refusals = sandbox_refused_new()) == NULL)
 		return -1;
-	return bind(w.listener, (struct sockaddr *)&in, sizeof(in)) == 0 &&
-	       listen(w.listener, 4) == 0 && w.page != MAP_FAILED && w.loop != NULL ? 0 : -1;
+	return w.listener >= 0 && w.other_listener >= 0 && w.unix_listener >= 0 &&
+	       w.page != MAP_FAILED && w.loop != NULL ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -107,6 +126,9 @@ static int teardown(void **state)
 	close(w.opened_dir);
 	close(w.datagrams);
 	close(w.listener);
+	close(w.other_listener);
+	close(w.unix_listener);
+	unlink(w.socket_path);
 	close(w.pair[0]);
 	close(w.pair[1]);
 	unlink(w.in_dir);
@@ -817,23 +839,62 @@ static int connect_to_port(uint16_t port)
 	return 0;
 }
 
-static uint16_t port_there;	/* of w.listener, found before the sandbox forbids the call */
+/* Of w.listener and w.other_listener, found before the sandbox forbids the call. */
+static uint16_t port_there, port_elsewhere;
 
-static void find_port(void)
+static uint16_t port_of(int fd)
 {
 	struct sockaddr_in in;
 	socklen_t len = sizeof(in);
 
-	assert_int_equal(getsockname(w.listener, (struct sockaddr *)&in, &len), 0);
-	port_there = ntohs(in.sin_port);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	return ntohs(in.sin_port);
 }
 
-static void enter_asking(void)
+static void find_ports(void)
+{
+	port_there = port_of(w.listener);
+	port_elsewhere = port_of(w.other_listener);
+}
+
+/* As with one peer in the configuration, at <port_there>. */
+static void ask_for_port(void)
 {
 	w.out.any = true;
 	memset(w.out.bits, 0, sizeof(w.out.bits));
 	connect_ports_add(&w.out, port_there);
+}
+
+static void enter_asking(void)
+{
+	ask_for_port();
 	enter();
+}
+
+static void enter_asking_without_landlock(void)
+{
+	ask_for_port();
+	enter_without_landlock();
+}
+
+/* As with {port} or auto in the address of an engine. */
+static void enter_asking_every(void)
+{
+	w.out.any = w.out.every = true;
+	enter();
+}
+
+/* As with an address that publishers of events connect to, and no peer. */
+static void enter_bound_events(void)
+{
+	w.out.events = true;
+	enter();
+}
+
+static void enter_bound_events_without_landlock(void)
+{
+	w.out.events = true;
+	enter_without_landlock();
 }
 
 /* Also if connect() is allowed, no datagram may be sent. */
@@ -849,7 +910,27 @@ static int send_through_new(void)
 }
 
 static int ask_there(void) { return connect_to_port(port_there); }
-static int ask_elsewhere(void) { return connect_to_port(port_there ^ 1); }
+static int ask_elsewhere(void) { return connect_to_port(port_elsewhere); }
+
+static int ask_unix(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	memcpy(un.sun_path, w.socket_path, sizeof(w.socket_path));
+	return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&un, sizeof(un));
+}
+
+/* With the flags that libzmq uses. */
+static int ask_blocking(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port_elsewhere),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&in, sizeof(in));
+}
+
 static int datagrams(void) { return socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 static int blocking(void) { return socket(AF_INET, SOCK_STREAM, 0); }
 static int raw_packets(void) { return socket(AF_PACKET, SOCK_RAW, 0); }
@@ -860,7 +941,7 @@ static void allowed_connections(void **state)
 {
 	if (no_sandbox())
 		skip();
-	find_port();
+	find_ports();
 	assert_int_equal(WEXITSTATUS(in_child(enter, ask_there)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, is_whole)), WENT_ON);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_there)), WENT_ON);
@@ -872,10 +953,42 @@ static void allowed_connections(void **state)
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, connect_widened)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_to)), EPERM);
 	assert_int_equal(WEXITSTATUS(in_child(enter_asking, send_through_new)), EPERM);
-	if (WEXITSTATUS(in_child(enter_asking, binds_ports)) == WENT_ON)
+}
+
+/* kvroute(8), SANDBOX: without a peer in the configuration nothing can be connected to, on any
+ * kernel. With one, seccomp allows every stream; only Landlock looks at ports. */
+static void the_configuration_limits_connections(void **state)
+{
+	static const struct {
+		const char *name;
+		void (*prepare)(void);
+		int there, elsewhere, local;
+	} on_any_kernel[] = {
+		{ "no peer", enter, EPERM, EPERM, EPERM },
+		{ "no peer, without Landlock", enter_without_landlock, EPERM, EPERM, EPERM },
+		{ "a peer, without Landlock", enter_asking_without_landlock, WENT_ON, WENT_ON, WENT_ON },
+		{ "a peer at any port", enter_asking_every, WENT_ON, WENT_ON, WENT_ON },
+	}, *t;
+
+	if (no_sandbox())
+		skip();
+	find_ports();
+	for (t = on_any_kernel; t < on_any_kernel + 4; t++) {
+		print_message("%s\n", t->name);
+		assert_int_equal(WEXITSTATUS(in_child(t->prepare, ask_there)), t->there);
+		assert_int_equal(WEXITSTATUS(in_child(t->prepare, ask_elsewhere)), t->elsewhere);
+		assert_int_equal(WEXITSTATUS(in_child(t->prepare, ask_unix)), t->local);
+	}
+	assert_int_equal(WEXITSTATUS(in_child(enter_bound_events_without_landlock, ask_blocking)),
+			 WENT_ON);
+	if (WEXITSTATUS(in_child(enter_asking, binds_ports)) == WENT_ON) {
 		print_message("skipped: ports, which Landlock of this kernel does not have\n");
-	else
-		assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_elsewhere)), EACCES);
+		return;
+	}
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_there)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_elsewhere)), EACCES);
+	assert_int_equal(WEXITSTATUS(in_child(enter_asking, ask_unix)), WENT_ON);
+	assert_int_equal(WEXITSTATUS(in_child(enter_bound_events, ask_blocking)), EACCES);
 }
 
 static int removes_outside(void)
@@ -1068,6 +1181,7 @@ int main(void)
 		cmocka_unit_test(last_words_are_heard),
 		cmocka_unit_test(each_layer_does_its_part),
 		cmocka_unit_test(allowed_connections),
+		cmocka_unit_test(the_configuration_limits_connections),
 		cmocka_unit_test(the_self_test_detects_open_calls),
 		cmocka_unit_test(the_opener_only_opens_for_reading),
 		cmocka_unit_test(the_opener_makes_only_snapshots),
