@@ -35,10 +35,25 @@ for path in $(sed -n 's/^.*{ API_[A-Z]*, { "\([^"]*\)".*/\1/p' agent/prompt/api.
 		sed 's,^/v1beta/models/$,:generateContent :streamGenerateContent,' | grep -q -- "$path"
 	result $? "haproxy-conf/api-paths.lst has the path $path"
 done
-for file in README.md CONTRIBUTING.md CHANGES.md SECURITY.md doc/*.md haproxy-conf/README.md; do
-	for name in $(grep -oE '\]\([^)#:]+\)' "$file" | tr -d '])(' | sort -u); do
+for file in *.md */README.md tests/*/README.md doc/*.md; do
+	for name in $(grep -oE '\]\([^)#:]+[)#]' "$file" | tr -d ']()#' | sort -u); do
 		[ -e "$(dirname "$file")/$name" ]
 		result $? "$file names $name"
 	done
 done
+# Rows "name | mean / p99 | mean / p99 | cached, cached %" of both loads: as README.md has them, and
+# made of doc/measured.md.
+rows() { sed -n '/^| mean \/ p99/,/^$/p' README.md | grep '^| [a-zA-Z*]' | tail -n +2 | tr -d '*'; }
+measured() {
+	sed -n '/^| pauses of users/,/^$/p' doc/measured.md | awk -F ' *[|] *' '
+		$3 !~ /^[a-zA-Z]/ { next }
+		!($3 in times) { order[++n] = $3 }
+		{ times[$3] = times[$3] " | " $4 " / " $6; cached[$3] = cached[$3] ", " $7 }
+		END { for (i = 1; i <= n; i++) {
+			gsub(/ %/, "", cached[order[i]])
+			print "| " order[i] times[order[i]] " | " substr(cached[order[i]], 3) " % |" } }'
+}
+out=$(diff <(rows) <(measured))
+[ -z "$out" ] && [ "$(rows | wc -l)" -ge 5 ]
+result $? "README.md has the rows of doc/measured.md${out:+: $out}"
 finish
