@@ -55,7 +55,7 @@ section() {
 # An ingress controller names and counts the servers itself, so the agent reads their load from
 # HAProxy's stats socket instead of the load line.
 global_snippet() {
-	section $conf/haproxy.cfg global | grep -E 'tune.bufsize|log ring'
+	section $conf/haproxy.cfg global | grep -E 'tune.bufsize|set-var proc|log ring'
 	echo "    stats socket ipv4@127.0.0.1:9999 level user"
 }
 
