@@ -4,9 +4,9 @@
 #
 # The files refer to each other under /etc/haproxy/kvroute; only that path is replaced here. Then
 # check what "haproxy -c" does not see: load lines equal the output of load.sh, the log line is the
-# same in all files, the paths of requests stand only in api-paths.lst, each file lists the variables
-# of an answer that it reads, and the lines that README.md adds make a valid configuration. A broken
-# file must be rejected, so that "passed" means something.
+# same in all files, the paths of requests stand only in api-paths.lst, each file lists the
+# variables of an answer that it reads, and the lines that README.md adds make a valid
+# configuration. A broken file must be rejected, so that "passed" means something.
 # NAMEs limit it to files whose path contains one of them. Prints one line for each file and
 # version; last line: "N passed, N failed[, N skipped]".
 set -u
@@ -168,15 +168,15 @@ vars_read() {
 	grep -oE 'txn\.kvroute\.[a-z_]+' "$1" | sed 's/.*\.//' | grep -vxE "$other" | sort -u
 }
 # Variables that are set and buffers that are freed to glibc cost HAProxy time.
-for f in $(grep -lr 'filter spoe' haproxy-conf docker kubernetes | grep -E '\.(cfg|yaml)$' | sort); do
+folders="haproxy-conf docker kubernetes"
+for f in $(grep -lr 'filter spoe' $folders | grep -E '\.(cfg|yaml)$' | sort); do
 	listed=$(sed -n 's/^ *set-var proc.kvroute_vars str(\(.*\))$/\1/p' "$f" | tr + '\n' | sort)
 	[ -n "$listed" ] && [ "$listed" = "$(vars_read "$f")" ]
 	result $? "$f lists the variables that it reads"
 	grep -A 1 '^ *\.if version_atleast(3.0)$' "$f" | grep -q '^ *tune.memory.hot-size 33554432$'
 	result $? "$f keeps free buffers on HAProxy 3.0 and later"
 done
-for f in $(grep -lrE '^ *spoe-message route' haproxy-conf docker kubernetes | grep -E '\.(spoe|yaml)$' |
-	sort); do
+for f in $(grep -lr 'spoe-message route' $folders | grep -E '\.(spoe|yaml)$' | sort); do
 	! grep -A 1 -E '^ *spoe-message route(-[0-9]+)?$' "$f" | grep '^ *args ' |
 		grep -qv ' vars=var(proc.kvroute_vars) '
 	result $? "$f names the variables in each message that asks for a server"
