@@ -133,8 +133,8 @@ def with_open_requests(port, body, pid):
 
 
 def pace(port, body, n):
-    out = subprocess.run([os.path.join(BUILD, "tests/tools/http_pace"), "1", str(n), str(body),
-                          str(port)], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([os.path.join(BUILD, "tests/tools/http_pace"), "-m", "1", str(n),
+                          str(body), str(port)], capture_output=True, text=True, check=True).stdout
     if "failed=0" not in out:
         raise RuntimeError("requests failed: " + out)
 

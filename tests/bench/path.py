@@ -4,19 +4,27 @@
 CPU time, not wall time: us of HAProxy and of the agent for each request, from /proc/PID/schedstat
 of their threads. HAProxy (one thread) and the agent (one thread) run on one processor, the load
 (tests/tools/http_flood, CONNS connections, closed loop) and the engines (tests/tools/fast_engine)
-on another. All rows of one version run side by side, each in turn, ROUNDS times; a row is the
-median of its rounds. "faults" are HAProxy's minor page faults a request: above 20 this process
-pays for its buffers (doc/haproxy-heap.md).
+on another. All rows of one version run side by side, each in turn, ROUNDS times after a round that
+does not count; a row is the median of its rounds. "faults" are HAProxy's minor page faults a
+request: above 20 this process pays for its buffers (doc/haproxy-heap.md).
 
-    bench path haproxy=2.6.12 row=recipe body=2048 cpu_us=.. haproxy_us=.. agent_us=.. faults=..
+    bench path haproxy=2.6.12 row=recipe body=2048 cpu_us=.. least=.. haproxy_us=.. agent_us=..
+        faults=.. agent_faults=..
 
-Then the latency that each row adds at a low rate: one client, one request at a time, in turn
-(tests/tools/http_pace):
+Then the latency that each row adds at a low rate: one client, one request at a time, each row in
+turn (tests/tools/http_pace). The row "direct" is the engine without a router; added_us is the p50
+above it. added_over_X compares added_us with that of the row X, p50_over_X the p50 itself:
 
-    bench path-latency haproxy=2.6.12 row=recipe body=2048 p50_us=.. added_us=.. over_noop=..
+    bench path-latency haproxy=2.6.12 row=recipe body=2048 p50_us=.. added_us=.. added_over_noop=..
+        added_over_noop-unix=.. p50_over_noop=.. p50_over_noop-unix=..
 
--k prints only rows with WORD in "VERSION ROW"; VERSIONS, SIZES, ROUNDS, REQUESTS, CONNS, LATENCY=0
-change the run. Rows of SMG and sglang-router appear if they are installed: SMG=path, SGLANG=path.
+At the end a table of agent and HAProxy above a no-op agent, beside the goals (path_goals.py).
+
+-k prints only rows with WORD in "VERSION ROW". ROWS="plain noop best" names rows (path_rows.py);
+ROWS=goals those of the goals, which takes less than four minutes. VERSIONS, SIZES, ROUNDS,
+REQUESTS, CONNS, PACE="20 50" (rounds and requests of each, latency), ONE_MESSAGE=1 (latency with
+bodies that no agent can know) and LATENCY=0 change the run. Rows of SMG and sglang-router appear
+if they are installed, or SMG=path, SGLANG=path name them ("pip install smg" in a venv of its own).
 """
 import os
 import re
@@ -31,19 +39,28 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 from fleet import BUILD, free_ports, wait_for  # noqa: E402
-from path_rows import Routed, Router, rows_of  # noqa: E402
+from path_goals import ROWS as GOAL_ROWS  # noqa: E402
+from path_goals import print_conditions, print_goals, print_limits, ratio  # noqa: E402
+from path_rows import Direct, Routed, Router, rows_of  # noqa: E402
 
 VERSIONS = os.environ.get("VERSIONS", "2.6 3.2").split()
 SIZES = [int(s) for s in os.environ.get("SIZES", "2048 16384 131072").split()]
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 CONNS = os.environ.get("CONNS", "32")
+PACE = os.environ.get("PACE", "20 50").split()
 TOOLS = os.path.join(BUILD, "tests/tools")
 CPUS = sorted(os.sched_getaffinity(0))
 
 
+def wanted_rows():
+    """The names of rows that are wanted, or None for all."""
+    names = os.environ.get("ROWS", "").split()
+    return GOAL_ROWS if names == ["goals"] else names or None
+
+
 def requests_of(size):
-    """Requests of a round: about 0.3 s of CPU time."""
-    return int(os.environ.get("REQUESTS", 0)) or max(600, 8000 * 2048 // (size + 8192) // 1 + 600)
+    """Requests of a round: about 0.2 s of CPU time."""
+    return int(os.environ.get("REQUESTS", 0)) or 600 + 32000000 // (size + 8192)
 
 
 def on_load_cpu():
@@ -70,43 +87,54 @@ def minor_faults(pid):
         return int(f.read().rsplit(")", 1)[1].split()[7])
 
 
-def one_round(fleet, size, seed):
-    router, agent = fleet.pids()
-    before = cpu_us(router), cpu_us(agent) if agent else 0, minor_faults(router)
-    got = tool("http_flood", CONNS, requests_of(size), size, seed, fleet.port)[0]
-    n = int(got["requests"])
+def flood(n, size, port, run=0):
+    """Run 0 begins with one request of each conversation of this size; other runs go on."""
+    got = tool("http_flood", CONNS, n, size, size, port, run)[0]
     if int(got["failed"]):
-        raise RuntimeError("%s: requests failed: %s" % (fleet.row, got))
-    return ((cpu_us(router) - before[0]) / n, (cpu_us(agent) - before[1]) / n if agent else 0,
-            (minor_faults(router) - before[2]) / n)
+        raise RuntimeError("port %d: requests failed: %s" % (port, got))
 
 
-def measure_cpu(version, fleets):
-    for size in SIZES:
-        for f in fleets:
-            one_round(f, size, 1)
-        rounds = [[one_round(f, size, 2 + r) for f in fleets] for r in range(ROUNDS)]
-        for i, f in enumerate(fleets):
-            sums = [r[i][0] + r[i][1] for r in rounds]
-            print("bench path haproxy=%s row=%s body=%d cpu_us=%.1f least=%.1f haproxy_us=%.1f "
-                  "agent_us=%.1f faults=%.1f" % (
-                      version, f.row, size, statistics.median(sums), min(sums),
-                      statistics.median(r[i][0] for r in rounds),
-                      statistics.median(r[i][1] for r in rounds),
-                      statistics.median(r[i][2] for r in rounds)), flush=True)
+def one_round(fleet, size, run):
+    """(HAProxy's us, the agent's, HAProxy's faults, the agent's) for a request."""
+    router, agent = fleet.pids()
+
+    def spent():
+        return [cpu_us(router), cpu_us(agent) if agent else 0, minor_faults(router),
+                minor_faults(agent) if agent else 0]
+    before, n = spent(), requests_of(size)
+    flood(n, size, fleet.port, run)
+    return [(b - a) / n for a, b in zip(before, spent())]
 
 
-def measure_latency(version, fleets):
-    for size in SIZES:
-        got = tool("http_pace", 20, 100, size, *[f.port for f in fleets])
-        p50 = {f.row: float(g["p50_us"]) for f, g in zip(fleets, got)}
-        plain = p50["plain"]
-        noop = p50.get("noop", plain) - plain
-        for f in fleets:
-            added = p50[f.row] - plain
-            print("bench path-latency haproxy=%s row=%s body=%d p50_us=%.1f added_us=%.1f "
-                  "over_noop=%.2f" % (version, f.row, size, p50[f.row], added,
-                                      added / noop if noop > 0 else 0), flush=True)
+def measure_cpu(version, fleets, size):
+    """Return {row: [round]}."""
+    for f in fleets:
+        flood(requests_of(size), size, f.port)
+    rounds = [[one_round(f, size, 1 + r) for f in fleets] for r in range(ROUNDS)]
+    for i, f in enumerate(fleets):
+        sums = [r[i][0] + r[i][1] for r in rounds]
+        print("bench path haproxy=%s row=%s body=%d cpu_us=%.1f least=%.1f haproxy_us=%.1f "
+              "agent_us=%.1f faults=%.1f agent_faults=%.1f" % (
+                  version, f.row, size, statistics.median(sums), min(sums),
+                  *(statistics.median(r[i][k] for r in rounds) for k in range(4))), flush=True)
+    return {f.row: [r[i] for r in rounds] for i, f in enumerate(fleets)}
+
+
+def measure_latency(version, fleets, size):
+    """Return {row: p50}."""
+    flags = ["-m"] if os.environ.get("ONE_MESSAGE") == "1" else []
+    got = tool("http_pace", *flags, *PACE, size, *[f.port for f in fleets])
+    if any(int(g["failed"]) for g in got):
+        raise RuntimeError("requests failed: %s" % got)
+    p50 = {f.row: float(g["p50_us"]) for f, g in zip(fleets, got)}
+    noops = [n for n in ("noop", "noop-unix") if n in p50]
+    for f in fleets:
+        added = p50[f.row] - p50["direct"]
+        over = ["added_over_%s=%.2f" % (n, ratio(added, p50[n] - p50["direct"])) for n in noops]
+        over += ["p50_over_%s=%.2f" % (n, ratio(p50[f.row], p50[n])) for n in noops]
+        print("bench path-latency haproxy=%s row=%s body=%d p50_us=%.1f added_us=%.1f %s" % (
+            version, f.row, size, p50[f.row], added, " ".join(over)), flush=True)
+    return p50
 
 
 def start_engines():
@@ -128,33 +156,45 @@ def full_version(version):
 
 
 def peers():
-    """Other routers, where they are installed."""
-    for name, variable, program, more in (("smg", "SMG", "smg", ["launch"]),
-                                          ("sglang-router", "SGLANG", "sglang-router", ["launch"])):
-        path = os.environ.get(variable) or shutil.which(program)
+    """[(name, argv)] of other routers, where they are installed."""
+    found = []
+    for name, variable in (("smg", "SMG"), ("sglang-router", "SGLANG")):
+        path = os.environ.get(variable) or shutil.which(name)
         if path:
-            yield name, [path] + more
+            found.append((name, [path, "launch", "--log-level", "warn"]))
         else:
             print("skipped: row %s: not installed; %s=path" % (name, variable))
+    return found
 
 
-def measure(version, word, ports):
-    fleets = []
+def fleets_of(version, word, ports, others):
+    """The rows of this version; other routers run beside those of the first version."""
+    names = wanted_rows()
+    for row in rows_of(version):
+        if row.name == "plain" or (word in version + " " + row.name and
+                                   (names is None or row.name in names)):
+            yield Routed(row, binary_of(version), ports, CPUS[0])
+    for name, argv in others:
+        if word in name:
+            yield Router(name, argv, ports, CPUS[0])
+
+
+def measure(version, word, ports, others):
+    """Return [(version, size, {row: [round]}, {row: p50})]."""
+    fleets, results, full = [], [], full_version(version)
     try:
-        for row in rows_of(version):
-            if word in version + " " + row.name or row.name == "plain":
-                fleets.append(Routed(row, binary_of(version), ports, CPUS[0]))
-                fleets[-1].start()
-        for name, argv in peers() if version == VERSIONS[0] else ():
-            if word in name:
-                fleets.append(Router(name, argv, ports, CPUS[0]))
-                fleets[-1].start()
-        measure_cpu(full_version(version), fleets)
-        if os.environ.get("LATENCY") != "0":
-            measure_latency(full_version(version), [f for f in fleets if f.in_latency()])
+        for f in fleets_of(version, word, ports, others):
+            fleets.append(f)
+            f.start()
+        slow = [Direct(ports[0])] + [f for f in fleets if f.in_latency()]
+        for size in SIZES:
+            rounds = measure_cpu(full, fleets, size)
+            p50 = measure_latency(full, slow, size) if os.environ.get("LATENCY") != "0" else {}
+            results.append((full, size, rounds, p50))
     finally:
         for f in fleets:
             f.stop()
+    return results
 
 
 def main(argv):
@@ -163,12 +203,17 @@ def main(argv):
     if not have:
         print("skipped: bench path, no HAProxy under build/haproxy (make deps)")
         return
+    others = peers()
+    print_conditions(CPUS, [full_version(v) for v in have], others)
     if len(CPUS) < 2:
         print("note: one processor: load and routers share it")
     engine, ports = start_engines()
     try:
+        print_limits(SIZES, engine.pid, ports[0], flood, cpu_us)
+        results = []
         for version in have:
-            measure(version, word, ports)
+            results += measure(version, word, ports, others if version == have[0] else ())
+        print_goals(results)
     finally:
         engine.terminate()
         engine.wait()

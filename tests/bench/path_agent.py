@@ -2,8 +2,8 @@
 """path_agent.py - what a request costs the agent, in counts that no load of the machine changes.
 
 A real HAProxy with the recipe sends the same requests (tests/tools/http_flood, a fixed seed, CONNS
-connections) to engines that answer at once; the agent runs under callgrind, then once more under
-strace. Each figure is for one request, its log line included:
+connections, conversations that the agent knows) to engines that answer at once; the agent runs
+under callgrind, then once more under strace. Each figure is for one request, its log line included:
 
     bench path-agent haproxy=2.6 body=2048 thread=spop-0 instructions=..
     bench path-agent haproxy=2.6 body=2048 thread=background instructions=..
@@ -23,12 +23,11 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from path import CPUS, SIZES, binary_of, start_engines, tool  # noqa: E402
+from path import CPUS, SIZES, binary_of, flood, start_engines  # noqa: E402
 from path_rows import Routed, rows_of  # noqa: E402
 
 VERSIONS = os.environ.get("VERSIONS", "2.6").split()
 REQUESTS = int(os.environ.get("REQUESTS", 3000))
-CONNS = os.environ.get("CONNS", "32")
 ROW = os.environ.get("ROW", "best")
 
 
@@ -62,10 +61,8 @@ def threads_of(out):
     return sorted(texts, reverse=True)[:2]
 
 
-def ask(fleet, size, seed):
-    got = tool("http_flood", CONNS, REQUESTS, size, seed, fleet.port)[0]
-    if int(got["failed"]):
-        raise RuntimeError("requests failed: %s" % got)
+def ask(fleet, size, run):
+    flood(REQUESTS, size, fleet.port, run)
     time.sleep(1)       # lines of the log feed
 
 
@@ -80,9 +77,9 @@ def started(kind, version, ports):
 def instructions(version, size, ports, functions):
     f = started(Counted, version, ports)
     try:
-        ask(f, size, 1)
+        ask(f, size, 0)
         f.count(True)
-        ask(f, size, 2)
+        ask(f, size, 1)
         f.count(False)
         f.end("agent")
         for (total, text), name in zip(threads_of(f.out), ("spop-0", "background")):
@@ -100,11 +97,11 @@ def syscalls(version, size, ports):
     f = started(Routed, version, ports)
     out = os.path.join(f.folder, "strace")
     try:
-        ask(f, size, 1)
+        ask(f, size, 0)
         with open(out, "w") as to:
             p = subprocess.Popen(["strace", "-c", "-f", "-p", str(f.pids()[1])], stderr=to)
             time.sleep(1)
-            ask(f, size, 2)
+            ask(f, size, 1)
             p.terminate()
             p.wait()
         with open(out) as got:

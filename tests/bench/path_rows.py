@@ -2,6 +2,7 @@
 
     plain      leastconn, no filter, no log
     noop       the recipe with an agent that does nothing (tests/tools/noop_spoa), no log feed
+    noop-unix  the same over a unix socket
     recipe     haproxy-conf/haproxy.cfg and kvroute.spoe as they are
     best       SPOE over a unix socket, the ring over TCP
     best-X     best without X
@@ -55,7 +56,6 @@ def no_uuid(text):
 
 def no_nbsrv(text):
     return edited(text, " { nbsrv(spoe_agent) gt 0 }", "")
-
 
 
 def no_vars(text):
@@ -170,6 +170,14 @@ class Routed(Fleet):
 
     def in_latency(self):
         return self.row in ("plain", "noop", "noop-unix", "recipe", "best", "best-first")
+
+
+class Direct:
+    """An engine, without a router."""
+    row = "direct"
+
+    def __init__(self, port):
+        self.port = port
 
 
 class Router(Fleet):

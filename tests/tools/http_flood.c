@@ -1,9 +1,10 @@
-/* http_flood CONNECTIONS REQUESTS BYTES SEED PORT - send chat requests to a port of 127.0.0.1 in a
- * closed loop: each keep-alive connection sends its next request when it has the answer.
+/* http_flood CONNECTIONS REQUESTS BYTES SEED PORT [RUN] - send chat requests to a port of 127.0.0.1
+ * in a closed loop: each keep-alive connection sends its next request when it has the answer.
  *
  * Bodies have about BYTES: 64 conversations over 8 system prompts (a quarter of the body) with a
- * history (a half) and a last turn that is new in each request. SEED makes them again. Prints
- * requests=N failed=N seconds=T. */
+ * history (a half) and a last turn that is new in each request. SEED makes the conversations again.
+ * With another RUN they go on: the same conversations in another order, with other last turns. Run
+ * 0 begins with one request of each. Prints requests=N failed=N seconds=T. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,6 +17,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/tools/lib/words.h"
 
 #define TALKS	64u
 #define SYSTEMS	8u
@@ -37,41 +40,8 @@ struct flood {
 	int ep, port;
 	struct talk talks[TALKS];
 	uint64_t random;
-	unsigned long started, answered, failed, wanted;
+	unsigned long run, started, answered, failed, wanted;
 };
-
-static uint64_t next_random(uint64_t *r)
-{
-	*r ^= *r << 13;
-	*r ^= *r >> 7;
-	*r ^= *r << 17;
-	return *r;
-}
-
-/* Write <n> bytes of words. */
-static size_t put_words(char *to, size_t n, uint64_t seed)
-{
-	uint64_t r = seed * 0x9E3779B97F4A7C15u + 1, bits;
-	size_t at = 0;
-
-	while (at < n) {
-		bits = next_random(&r);
-		for (size_t k = 3 + bits % 6; k > 0 && at < n; k--, bits >>= 5)
-			to[at++] = (char)('a' + bits % 26);
-		if (at < n)
-			to[at++] = ' ';
-	}
-	return n;
-}
-
-static size_t put_turn(char *to, const char *role, size_t n, uint64_t seed)
-{
-	size_t at = (size_t)sprintf(to, "%s{\"role\":\"%s\",\"content\":\"", role[0] == 's' ? "" : ",",
-				    role);
-
-	at += put_words(to + at, n, seed);
-	return at + (size_t)sprintf(to + at, "\"}");
-}
 
 static void make_talk(struct talk *t, size_t bytes, uint64_t seed, unsigned number)
 {
@@ -79,18 +49,17 @@ static void make_talk(struct talk *t, size_t bytes, uint64_t seed, unsigned numb
 	char *body = malloc(bytes + 4096);
 
 	n = (size_t)sprintf(body, "{\"model\":\"stub\",\"max_tokens\":8,\"messages\":[");
-	n += put_turn(body + n, "system", bytes / 4, seed * 1000 + number % SYSTEMS);
+	n += words_put_turn(body + n, "system", bytes / 4, seed * 1000 + number % SYSTEMS);
 	for (size_t at = 0; at + turn <= bytes / 2; at += turn)
-		n += put_turn(body + n, at / turn % 2 ? "assistant" : "user", turn,
+		n += words_put_turn(body + n, at / turn % 2 ? "assistant" : "user", turn,
 			      seed * 1000 + 100 + number * 16 + at / turn);
 	n += (size_t)sprintf(body + n, ",{\"role\":\"user\",\"content\":\"");
 	t->text = malloc(n + bytes + 4096);
 	t->serial = n;
 	n += (size_t)sprintf(body + n, "0000000000000000 ");
-	n += put_words(body + n, bytes > n + 80 ? bytes - n - 4 : 64, seed * 1000 + 5000 + number);
+	n += words_put(body + n, bytes > n + 80 ? bytes - n - 4 : 64, seed * 1000 + 5000 + number);
 	n += (size_t)sprintf(body + n, "\"}]}");
-	head = (size_t)sprintf(t->text, "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
-			       "content-type: application/json\r\ncontent-length: %zu\r\n\r\n", n);
+	head = words_put_head(t->text, n);
 	memcpy(t->text + head, body, n);
 	t->n = head + n;
 	t->serial += head;
@@ -136,13 +105,15 @@ static bool conn_write(struct flood *f, struct conn *c)
 
 static bool conn_start(struct flood *f, struct conn *c)
 {
-	const struct talk *t = &f->talks[next_random(&f->random) % TALKS];
+	bool first = f->run == 0 && f->started < TALKS;
+	const struct talk *t =
+	    &f->talks[first ? f->started : words_random(&f->random) % TALKS];
 	char serial[32];
 
 	if (f->started == f->wanted)
 		return true;
 	memcpy(c->out, t->text, t->n);
-	snprintf(serial, sizeof(serial), "%016llx", (unsigned long long)next_random(&f->random));
+	snprintf(serial, sizeof(serial), "%016llx", (unsigned long long)words_random(&f->random));
 	memcpy(c->out + t->serial, serial, 16);
 	c->n_out = t->n;
 	c->sent = c->n_in = 0;
@@ -214,13 +185,14 @@ int main(int argc, char **argv)
 	struct timespec from, to;
 	size_t bytes;
 
-	if (argc != 6) {
-		fprintf(stderr, "http_flood CONNECTIONS REQUESTS BYTES SEED PORT\n");
+	if (argc != 6 && argc != 7) {
+		fprintf(stderr, "http_flood CONNECTIONS REQUESTS BYTES SEED PORT [RUN]\n");
 		return 2;
 	}
 	f.wanted = strtoul(argv[2], NULL, 10);
 	bytes = strtoul(argv[3], NULL, 10);
-	f.random = 88172645463325252u + strtoul(argv[4], NULL, 10) * 7919;
+	f.run = argc > 6 ? strtoul(argv[6], NULL, 10) : 0;
+	f.random = 88172645463325252u + strtoul(argv[4], NULL, 10) * 7919 + f.run * 104729;
 	f.port = atoi(argv[5]);
 	for (unsigned k = 0; k < TALKS; k++)
 		make_talk(&f.talks[k], bytes, strtoul(argv[4], NULL, 10), k);

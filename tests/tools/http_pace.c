@@ -1,17 +1,27 @@
-/* http_pace ROUNDS PER_ROUND BYTES PORT... - send the same requests to several ports of 127.0.0.1
- * in turn.
+/* http_pace [-m] ROUNDS PER_ROUND BYTES PORT... - send the same requests to several ports of
+ * 127.0.0.1 in turn.
  *
- * One keep-alive connection for each port, one request at a time: chat bodies of about BYTES, each
- * with its own words in the middle. Rounds alternate between ports, so that other load affects all.
- * Prints one line for each port: port=N p50_us=T p90_us=T best_round_p50_us=T failed=N. */
+ * One keep-alive connection for each port, one request at a time: the turns of 8 conversations,
+ * which grow from 3/4 to 5/4 of BYTES in 9 turns and are then replaced by new ones; -m: one message
+ * of BYTES, which differs each time. Rounds alternate between ports, so that other load affects
+ * all; the first round is not counted if there are several. Prints one line for each port:
+ *
+ *     port=N p50_us=T p90_us=T best_round_p50_us=T failed=N */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/tools/lib/words.h"
+
+#define TALKS	8u
+#define TURNS	9u
+#define SYSTEMS	4u
 
 struct port {
 	int number, fd;
@@ -58,8 +68,9 @@ static int dial(int port)
 	return fd;
 }
 
-/* Head and body in one run of bytes; returns how many. */
-static size_t make_request(char *out, size_t bytes, unsigned number)
+/* Write request <number> of the shape that no agent can know: one message, which differs from that
+ * of every other request in its second half. Returns the number of bytes. */
+static size_t make_message(char *out, size_t bytes, unsigned number)
 {
 	char *body = malloc(bytes + 512);
 	size_t n, k;
@@ -69,13 +80,56 @@ static size_t make_request(char *out, size_t bytes, unsigned number)
 	for (k = 0; n < bytes; k++)
 		n += (size_t)sprintf(body + n, "word%zu ", k < bytes / 16 ? k % 97 : (k * 31 + number) % 997);
 	n += (size_t)sprintf(body + n, "\"}]}");
-	k = (size_t)sprintf(out,
-	    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-	    "content-length: %zu\r\n\r\n",
-	    n);
+	k = words_put_head(out, n);
 	memcpy(out + k, body, n);
 	free(body);
 	return k + n;
+}
+
+/* The body of the last turn of a conversation; earlier turns are beginnings of it. */
+struct talk {
+	char *body;
+	size_t end[TURNS];	/* of the messages of each turn */
+};
+
+/* Make conversation <number>: a system prompt (a quarter of <bytes>) that every fourth has, a first
+ * question (a half), then an answer and a question (an eighth) for each further turn. */
+static void talk_make(struct talk *t, size_t bytes, unsigned number)
+{
+	uint64_t seed = 1000 + (uint64_t)number * 100;
+	size_t n;
+
+	if (t->body == NULL)
+		t->body = malloc(2 * bytes + 4096);
+	n = (size_t)sprintf(t->body, "{\"model\":\"stub\",\"max_tokens\":1,\"messages\":[");
+	n += words_put_turn(t->body + n, "system", bytes / 4, number % SYSTEMS);
+	n += words_put_turn(t->body + n, "user", bytes / 2, seed);
+	t->end[0] = n;
+	for (unsigned k = 1; k < TURNS; k++) {
+		n += words_put_turn(t->body + n, "assistant", bytes / 32, seed + 2 * k);
+		n += words_put_turn(t->body + n, "user", bytes / 32, seed + 2 * k + 1);
+		t->end[k] = n;
+	}
+}
+
+/* Write request <number> of TALKS conversations in turn, each TURNS turns long. Their bodies grow
+ * from 3/4 to 5/4 of <bytes>. Returns the number of bytes. */
+static size_t make_turn(char *out, size_t bytes, unsigned number)
+{
+	static struct talk talks[TALKS];
+	static unsigned made[TALKS];	/* the conversation there, counted from 1 */
+	unsigned i = number % TALKS, turn = number / TALKS % TURNS;
+	unsigned which = number / (TALKS * TURNS) * TALKS + i + 1;
+	size_t n, head;
+
+	if (made[i] != which)
+		talk_make(&talks[i], bytes, which);
+	made[i] = which;
+	n = talks[i].end[turn];
+	head = words_put_head(out, n + 2);
+	memcpy(out + head, talks[i].body, n);
+	memcpy(out + head + n, "]}", 2);
+	return head + n + 2;
 }
 
 /* Read one answer with a content-length; its status, or -1. */
@@ -113,38 +167,52 @@ static void ask(struct port *p, const char *request, size_t n)
 	p->fd = dial(p->number);
 }
 
-int main(int argc, char **argv)
+/* Send the requests of round <r> to <p>. */
+static void pace(struct port *p, unsigned r, unsigned per_round, size_t bytes, bool one_message)
 {
-	unsigned rounds, per_round, n_ports = argc > 4 ? (unsigned)argc - 4 : 0, r, i, k;
-	size_t bytes, n, from;
-	struct port *ports;
-	char *request;
+	static char *request;
+	size_t from = p->n, n;
 	double p50;
 
-	if (n_ports == 0) {
-		fprintf(stderr, "http_pace ROUNDS PER_ROUND BYTES PORT...\n");
+	if (request == NULL)
+		request = malloc(2 * bytes + 8192);
+	for (unsigned k = 0; k < per_round; k++) {
+		n = (one_message ? make_message : make_turn)(request, bytes, r * per_round + k);
+		ask(p, request, n);
+	}
+	p50 = quantile(p->us + from, p->n - from, 0.5);
+	if (p->best == 0 || p50 < p->best)
+		p->best = p50;
+}
+
+int main(int argc, char **argv)
+{
+	bool one_message = argc > 1 && strcmp(argv[1], "-m") == 0;
+	unsigned rounds, per_round, n_ports, i;
+	struct port *ports;
+	size_t bytes, n;
+
+	argc -= one_message;
+	argv += one_message;
+	if (argc < 5) {
+		fprintf(stderr, "http_pace [-m] ROUNDS PER_ROUND BYTES PORT...\n");
 		return 2;
 	}
+	n_ports = (unsigned)argc - 4;
 	rounds = (unsigned)atoi(argv[1]);
 	per_round = (unsigned)atoi(argv[2]);
 	bytes = (size_t)atol(argv[3]);
-	request = malloc(bytes + 4096);
 	ports = calloc(n_ports, sizeof(*ports));
 	for (i = 0; i < n_ports; i++) {
 		ports[i].number = atoi(argv[4 + i]);
 		ports[i].fd = dial(ports[i].number);
 		ports[i].us = calloc((size_t)rounds * per_round + 1, sizeof(double));
 	}
-	for (r = 0; r < rounds; r++) {
+	for (unsigned r = 0; r < rounds; r++) {
 		for (i = 0; i < n_ports; i++) {
-			from = ports[i].n;
-			for (k = 0; k < per_round; k++) {
-				n = make_request(request, bytes, r * per_round + k);
-				ask(&ports[i], request, n);
-			}
-			p50 = quantile(ports[i].us + from, ports[i].n - from, 0.5);
-			if (r == 0 || p50 < ports[i].best)
-				ports[i].best = p50;
+			if (r == 1)		/* the first round was not warm */
+				ports[i].n = 0, ports[i].best = 0;
+			pace(&ports[i], r, per_round, bytes, one_message);
 		}
 	}
 	for (i = 0; i < n_ports; i++) {
