@@ -16,6 +16,7 @@ CPU_GOALS = {2048: 5, 16384: 8, 131072: 25}
 LATENCY_GOAL = 1.2
 ROWS = "plain noop noop-unix recipe best best-vars".split()
 # what a row is compared with
+NOOP_OF = {"recipe": ["noop"], "best": ["noop", "noop-unix"]}
 
 
 # ---- conditions ---------------------------------------------------------------------------------
