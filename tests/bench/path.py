@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""path.py [-k WORD] - what HAProxy and the agent cost a request, line by line of the recipe.
+"""path.py [--write] [-k WORD] - what HAProxy and the agent cost a request, line by line of the recipe.
 
 CPU time, not wall time: us of HAProxy and of the agent for each request, from /proc/PID/schedstat
 of their threads. HAProxy (one thread) and the agent (one thread) run on one processor, the load
@@ -19,6 +19,8 @@ above it. added_over_X compares added_us with that of the row X, p50_over_X the 
         added_over_noop-unix=.. p50_over_noop=.. p50_over_noop-unix=..
 
 At the end a table of agent and HAProxy above a no-op agent, beside the goals (path_goals.py).
+--write puts the CPU time of all rows into haproxy-conf/README.md (path_table.py): on an idle
+machine only.
 
 -k prints only rows with WORD in "VERSION ROW". ROWS="plain noop best" names rows (path_rows.py);
 ROWS=goals those of the goals, which takes less than four minutes. VERSIONS, SIZES, ROUNDS,
@@ -38,9 +40,10 @@ sys.path.insert(0, os.path.join(TOP, "tests/it"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import path_table  # noqa: E402
 from fleet import BUILD, free_ports, wait_for  # noqa: E402
 from path_goals import ROWS as GOAL_ROWS  # noqa: E402
-from path_goals import print_conditions, print_goals, print_limits, ratio  # noqa: E402
+from path_goals import cpu_model, print_conditions, print_goals, print_limits, ratio  # noqa: E402
 from path_rows import Direct, Routed, Router, rows_of  # noqa: E402
 
 VERSIONS = os.environ.get("VERSIONS", "2.6 3.2").split()
@@ -203,7 +206,7 @@ def main(argv):
     if not have:
         print("skipped: bench path, no HAProxy under build/haproxy (make deps)")
         return
-    others = peers()
+    others, load = peers(), os.getloadavg()[0]
     print_conditions(CPUS, [full_version(v) for v in have], others)
     if len(CPUS) < 2:
         print("note: one processor: load and routers share it")
@@ -214,6 +217,8 @@ def main(argv):
         for version in have:
             results += measure(version, word, ports, others if version == have[0] else ())
         print_goals(results)
+        if "--write" in argv:
+            path_table.write(results, ROUNDS, cpu_model(), load)
     finally:
         engine.terminate()
         engine.wait()

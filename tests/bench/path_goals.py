@@ -39,12 +39,15 @@ def package_of(program):
     return said(os.path.join(os.path.dirname(program), "python3"), "-c", code) or "?"
 
 
-def print_conditions(cpus, versions, peers):
+def cpu_model():
     with open("/proc/cpuinfo") as f:
-        cpu = first_match(r"model name\s*: (.*)", f.read())
+        return first_match(r"model name\s*: (.*)", f.read())
+
+
+def print_conditions(cpus, versions, peers):
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     print("conditions: cpu=\"%s\" processors=%d load=%.1f kernel=%s commit=%s haproxy=%s%s" % (
-        cpu, len(cpus), os.getloadavg()[0], platform.release(),
+        cpu_model(), len(cpus), os.getloadavg()[0], platform.release(),
         said("git", "-C", top, "rev-parse", "--short", "HEAD") or "?", ",".join(versions),
         "".join(" %s=%s" % (name, package_of(argv[0])) for name, argv in peers)), flush=True)
     if os.getloadavg()[0] > 0.7:
