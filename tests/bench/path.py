@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""path.py [--write] [-k WORD] - what HAProxy and the agent cost a request, line by line of the recipe.
+"""path.py [--write] [-k WORD] - what HAProxy and the agent cost a request, line by line.
 
 CPU time, not wall time: us of HAProxy and of the agent for each request, from /proc/PID/schedstat
 of their threads. HAProxy (one thread) and the agent (one thread) run on one processor, the load

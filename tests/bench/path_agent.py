@@ -111,7 +111,8 @@ def syscalls(version, row, size, ports):
     try:
         ask(f, size, 0)
         with open(out, "w") as to:
-            p = subprocess.Popen(["strace", "-c", "-f", "-p", str(f.pids()[PROCESS == "agent"])], stderr=to)
+            pid = f.pids()[PROCESS == "agent"]
+            p = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid)], stderr=to)
             time.sleep(1)
             ask(f, size, 1)
             p.terminate()

@@ -1,5 +1,5 @@
-"""path_goals.py - what path.py prints beside its rows: conditions, limits that no agent can pass, and
-the distance from the goals."""
+"""path_goals.py - what path.py prints beside its rows: conditions, what the bytes cost any program,
+and the distance from the goals."""
 import ctypes
 import ctypes.util
 import os
@@ -57,7 +57,7 @@ def print_conditions(cpus, versions, peers):
 # ---- limits -------------------------------------------------------------------------------------
 
 def us_each(size, call):
-    """us of call(to, from) with <size> bytes that are not in the first caches; the least of five."""
+    """us of call(to, from) with <size> bytes that are in no near cache; the least of five."""
     n = max(64, (8 << 20) // size)
     memory = [ctypes.create_string_buffer(b"x" * size, size + 64) for _ in range(n)]
     to = ctypes.create_string_buffer(size + 64)
@@ -121,7 +121,7 @@ def met(value, goal):
 
 
 def print_goals(results):
-    """<results>: [(version, size, {row: [round]}, {row: p50})]; of latency the row "direct", too."""
+    """<results>: [(version, size, {row: [round]}, {row: p50, also of "direct"})]."""
     print("\nagent and HAProxy above an agent that does nothing")
     print("%-10s %7s %-10s %-10s %8s %8s %8s %5s %-4s %8s %5s %-4s" % (
         "haproxy", "body", "row", "above", "haproxy", "agent", "cpu us", "goal", "met", "added p50",

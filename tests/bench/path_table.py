@@ -1,8 +1,9 @@
-"""path_table.py - the table of haproxy-conf/README.md, "What each line costs", from rows of path.py.
+"""path_table.py - the table of haproxy-conf/README.md, "What each line costs", from path.py's rows.
 
 It stands there between two marks, with the sentence that names its conditions."""
 import os
 import statistics
+import textwrap
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 README = os.path.join(TOP, "haproxy-conf/README.md")
@@ -56,8 +57,8 @@ def table_of(results):
 
 def sentence_of(results, rounds, cpu, load):
     versions = sorted({version for version, _, _, _ in results})
-    return ("Medians of %d rounds on %s, HAProxy %s; load average at the start %.1f.\n"
-            % (rounds, cpu, " and ".join(versions), load))
+    return textwrap.fill("Medians of %d rounds on %s, HAProxy %s; load average at the start %.1f."
+                         % (rounds, cpu, " and ".join(versions), load), 100) + "\n"
 
 
 def write(results, rounds, cpu, load):

@@ -36,7 +36,8 @@
 
 #define SLOTS		1024u		/* in flight on one connection, at most */
 #define CONNS_MAX	256u
-#define FRAME_SIZE	65532u
+#define FRAME_SMALL	65532u
+#define FRAME_LARGE	262140u		/* of HAProxy with "tune.bufsize 262144" */
 #define SENDERS_ZERO	1790000000000	/* its clock is not the agent's */
 #define LOAD		"host/1;s1=1,0,0,100;s2=1,0,0,100;s3=1,0,0,100;s4=1,0,0,100"
 
@@ -68,6 +69,7 @@ struct load {
 #define US_MAX	1000000u
 
 static volatile sig_atomic_t enough;
+static unsigned frame_size = FRAME_SMALL;
 
 static void on_term(int sig)
 {
@@ -113,7 +115,7 @@ static void put_text(struct spop_wr *w, const char *name, const char *text)
 static void put_hello(struct spop_wr *w)
 {
 	size_t start = spop_frame_begin(w, SPOP_FRAME_HAPROXY_HELLO, 0, 0);
-	struct spop_data d = { .type = SPOP_T_UINT32, .i = FRAME_SIZE };
+	struct spop_data d = { .type = SPOP_T_UINT32, .i = frame_size };
 
 	put_text(w, "supported-versions", "2.0");
 	spop_put_str(w, "max-frame-size", 14);
@@ -171,7 +173,7 @@ static void set_body(struct load *l, uint64_t number)
 static void put_notify(struct load *l, struct conn *c, uint64_t number, double at_us)
 {
 	struct spop_data asked = { .type = SPOP_T_INT64, .i = SENDERS_ZERO + (int64_t)(at_us / 1e3) };
-	struct spop_wr w = { c->out, c->n_out, 2 * FRAME_SIZE, false };
+	struct spop_wr w = { c->out, c->n_out, 2 * frame_size, false };
 	size_t start = spop_frame_begin(&w, SPOP_FRAME_NOTIFY, c->next, 1);
 	char uid[24];
 
@@ -198,7 +200,7 @@ static void put_notify(struct load *l, struct conn *c, uint64_t number, double a
 	put_text(&w, "path", "/v1/chat/completions");
 	put_arg(&w, "body", l->body, l->n_body);
 	if (!spop_frame_end(&w, start))
-		die("a frame that does not fit: less than 60000 bytes please");
+		die("a frame that does not fit: less than 250000 bytes please");
 	c->n_out = w.n;
 }
 
@@ -243,7 +245,7 @@ static void take_ack(struct load *l, struct conn *c, const struct spop_frame *f)
 
 static void conn_read(struct load *l, struct conn *c)
 {
-	ssize_t got = recv(c->fd, c->in + c->n_in, FRAME_SIZE - c->n_in, MSG_DONTWAIT);
+	ssize_t got = recv(c->fd, c->in + c->n_in, frame_size - c->n_in, MSG_DONTWAIT);
 	struct spop_frame f;
 	size_t at = 0, len;
 
@@ -269,19 +271,19 @@ static void conn_open(struct conn *c, const struct addr *a)
 	struct spop_wr w;
 	int on = 1;
 
-	c->out = must(malloc(2 * FRAME_SIZE));
-	c->in = must(malloc(FRAME_SIZE));
+	c->out = must(malloc(2 * frame_size));
+	c->in = must(malloc(frame_size));
 	if ((c->fd = addr_connect(a)) < 0)
 		die("connect");
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	p = (struct pollfd){ c->fd, POLLOUT, 0 };
 	poll(&p, 1, 2000);
-	w = (struct spop_wr){ c->out, 0, FRAME_SIZE, false };
+	w = (struct spop_wr){ c->out, 0, frame_size, false };
 	put_hello(&w);
 	c->n_out = w.n;
 	conn_flush(c);
 	p.events = POLLIN;
-	if (poll(&p, 1, 2000) <= 0 || recv(c->fd, c->in, FRAME_SIZE, 0) <= 0 ||
+	if (poll(&p, 1, 2000) <= 0 || recv(c->fd, c->in, frame_size, 0) <= 0 ||
 	    c->in[4] != SPOP_FRAME_AGENT_HELLO)
 		die("no AGENT-HELLO came");
 	c->next = 1;
@@ -448,12 +450,14 @@ int main(int argc, char **argv)
 	}
 	if (optind >= argc || (l.open_loop && l.rate <= 0) || l.n_conns == 0 ||
 	    l.n_conns > CONNS_MAX || l.window == 0 || l.window > SLOTS || l.bytes < 512 ||
-	    l.bytes > 60000)
+	    l.bytes > 250000)
 		usage();
 	if (addr_parse(&a, argv[optind], &e) < 0) {
 		fprintf(stderr, "spop_load: %s\n", e.text);
 		return 2;
 	}
+	if (l.bytes > FRAME_SMALL - 5000)
+		frame_size = FRAME_LARGE;
 	signal(SIGTERM, on_term);
 	make_body(&l);
 	l.us = must(calloc(US_MAX + 1, sizeof(*l.us)));
