@@ -13,7 +13,8 @@ processors or on other load, except through caches and processors that share a c
         waited for most)
     bench path-threads body=2048 threads=1 held_us=.. most_us=.. longer=..
         (a request, tests/tools/hold_shim.c: how long locks were held, all and that of most; holds
-        of more than 100 us do not count, because their thread was preempted)
+        of more than 100 us do not count, because their thread was preempted; -f: by lock, with a
+        function that takes it)
     bench path-threads body=2048 projected threads=16 per_core=.. per_core_low=.. total=..
         total_low=.. wait_us=..
 
@@ -46,7 +47,7 @@ THREADS = os.environ.get("THREADS", "1 2").split()
 SIZES = [int(s) for s in os.environ.get("SIZES", "2048 131072").split()]
 PROJECTED = 16
 # library for LD_PRELOAD -> (variable with the name of its file, bytes before its records, records)
-SHIMS = {"lock_shim": ("LOCK_FILE", 16, "QQQ", 256), "hold_shim": ("HOLD_FILE", 0, "QQQQ", 4096)}
+SHIMS = {"lock_shim": ("LOCK_FILE", 16, "QQQ", 256), "hold_shim": ("HOLD_FILE", 0, "QQQQQ", 4096)}
 CONF = """threads: %s
 state_dir: %s
 spop: {listen: ["127.0.0.1:%d"], timeout_processing: 60s}
@@ -100,7 +101,7 @@ def load(port, count, size):
 
 
 def run(threads, size, shim):
-    """(NOTIFYs, CPU us of the agent for each, [record of the shim])"""
+    """(NOTIFYs, CPU us of the agent for each, [(record of the shim, the same when warm)])"""
     port, metrics = free_ports(2)
     count = max(2000, COUNT * 2048 // size * (1 if size == 2048 else 4))
     with tempfile.TemporaryDirectory() as folder:
@@ -114,12 +115,11 @@ def run(threads, size, shim):
         try:
             wait_for("the agent", 10, lambda: ready(metrics))
             load(port, count // 10, size)
-            warm = {r[0]: r[1:] for r in records_of(shim, counts)}
+            warm = {r[0]: r for r in records_of(shim, counts)}
             before = cpu_us(agent.pid)
             n = load(port, count, size)
             used = cpu_us(agent.pid) - before
-            records = [(r[0], *(a - b for a, b in zip(r[1:], warm.get(r[0], [0] * 9))))
-                       for r in records_of(shim, counts)]
+            records = [(r, warm.get(r[0], (0,) * len(r))) for r in records_of(shim, counts)]
         finally:
             agent.terminate()
             agent.wait()
@@ -155,7 +155,8 @@ def project(size, cpu, demands):
 
 
 def print_waits(size, threads, functions):
-    n, _, sites = run(threads, size, "lock_shim")
+    n, _, records = run(threads, size, "lock_shim")
+    sites = [(r[0], r[1] - w[1], r[2] - w[2]) for r, w in records]
     taken, waited = sum(s[1] for s in sites), sum(s[2] for s in sites)
     print("bench path-threads body=%d threads=%d taken=%.2f waited=%.5f share=%.6f"
           % (size, threads, taken / n, waited / n, waited / taken if taken else 0), flush=True)
@@ -163,14 +164,17 @@ def print_waits(size, threads, functions):
         print("  %-28s taken=%.3f waited=%.5f a request" % (function_of(site), t / n, w / n))
 
 
-def print_holds(size):
+def print_holds(size, functions):
     """Return the us a request that each lock is held."""
-    n, _, places = run(1, size, "hold_shim")
-    demands = sorted((p[2] / 1000 / n for p in places), reverse=True)
+    n, _, records = run(1, size, "hold_shim")
+    holds = sorted(((r[3] - w[3]) / 1000 / n, (r[2] - w[2]) / n, r[1]) for r, w in records)[::-1]
+    held = [h[0] for h in holds]
+    longer = sum(r[4] - w[4] for r, w in records) / n
     print("bench path-threads body=%d threads=1 held_us=%.3f most_us=%.3f longer=%.6f"
-          % (size, sum(demands), demands[0] if demands else 0, sum(p[3] for p in places) / n),
-          flush=True)
-    return demands
+          % (size, sum(held), held[0] if held else 0, longer), flush=True)
+    for us, taken, site in holds[:8] if functions else ():
+        print("  %-28s taken=%.3f held_us=%.3f a request" % (function_of(site), taken, us))
+    return held
 
 
 def main(argv):
@@ -182,7 +186,7 @@ def main(argv):
             print("bench path-threads body=%d threads=%d notifies=%d cpu_us=%.2f per_core=%.0f"
                   % (size, threads, n, used, 1e6 / used), flush=True)
             print_waits(size, threads, "-f" in argv)
-        project(size, cpu, print_holds(size))
+        project(size, cpu, print_holds(size, "-f" in argv))
 
 
 if __name__ == "__main__":
