@@ -8,12 +8,14 @@ Prints a line for each tokenizer and text, and one for each text with the rates 
     bench tokenizers text=english peer=gigatoken version=.. bytes=.. tokens=.. same=yes cold_mb_s=..
                      warm_mb_s=.. rounds=..
 
-Cold: the first text of a new tokenizer; warm: the same text again, the best of all rounds. CPU time
-of the process counts. <same>: as many tokens as ours. Ours is bench_bpe (make bench-prompt), which
-explains its own lines. Peers are Python packages: gigatoken, kitoken, tokenizers and tiktoken (only
-with the patterns of tokenizers whose split this program knows); what is not installed is skipped by
-name. "python3 -m venv V && V/bin/pip install gigatoken kitoken tokenizers tiktoken" installs them;
-then PYTHON=V/bin/python.
+Cold: the first text of a new tokenizer; warm: the same text again. Each is the median of all rounds
+(at least five) in CPU time: of the process, which may have threads, and of one thread for ours.
+<same>: as many tokens as ours. Ours is bench_bpe (make bench-prompt), which explains its own lines;
+its cold run here has a new cache, as a peer's (new_mb_s). "reused" in the last lines is ours with
+an empty cache whose memory was used, as in service. Peers are Python packages: gigatoken, kitoken,
+tokenizers and tiktoken (only with the patterns of tokenizers whose split this program knows); what
+is not installed is skipped by name. "python3 -m venv V && V/bin/pip install gigatoken kitoken
+tokenizers tiktoken" installs them; then PYTHON=V/bin/python.
 
 Texts of 400 KB, if TEXTS names none: Python's manual of its language (pydoc_data) and its standard
 library, and translations into Chinese, which are skipped if they are not installed.
@@ -24,6 +26,7 @@ import gzip
 import importlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,7 +35,7 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BENCH = os.path.join(os.environ.get("B", os.path.join(TOP, "build/release")),
                      "tests/bench/bench_bpe")
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROUNDS = max(5, int(os.environ.get("ROUNDS", "5")))
 BYTES = 400000
 
 
@@ -116,7 +119,7 @@ def tiktoken(path):
 
 
 def measure(new, text):
-    """(tokens, seconds cold, seconds warm), the best of all rounds."""
+    """(tokens, seconds cold, seconds warm): medians."""
     cold, warm, tokens = [], [], 0
     for _ in range(ROUNDS):
         encode = new()
@@ -124,11 +127,11 @@ def measure(new, text):
             began = time.process_time()
             tokens = encode(text)
             times.append(time.process_time() - began)
-    return tokens, min(cold), min(warm)
+    return tokens, statistics.median(cold), statistics.median(warm)
 
 
 def ours(path, texts):
-    """{text: (tokens, cold MB/s, warm MB/s)}; its lines are printed as they come."""
+    """{text: {name: (tokens, cold MB/s, warm MB/s)}}; its lines are printed as they come."""
     got = {}
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -142,8 +145,10 @@ def ours(path, texts):
         print(line, flush=True)
         row = dict(pair.split("=", 1) for pair in line.split()[2:] if "=" in pair)
         if "text" in row:
-            got[row["text"]] = (int(row["tokens"]), float(row["cold_mb_s"]),
-                                float(row["warm_mb_s"]))
+            warm = float(row["warm_median_mb_s"])
+            got[row["text"]] = {
+                "kvroute": (int(row["tokens"]), float(row["new_mb_s"]), warm),
+                "reused": (int(row["tokens"]), float(row["cold_median_mb_s"]), warm)}
     return got
 
 
@@ -157,7 +162,7 @@ def unpacked(path, folder):
 
 
 def compare(path, texts):
-    rates = {name: {"kvroute": row} for name, row in ours(path, texts).items()}
+    rates = ours(path, texts)
     for peer in (gigatoken, kitoken, tokenizers, tiktoken):
         name = peer.__name__
         try:
