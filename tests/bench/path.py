@@ -31,6 +31,7 @@ if they are installed, or SMG=path, SGLANG=path name them ("pip install smg" in 
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -206,6 +207,7 @@ def main(argv):
     if not have:
         print("skipped: bench path, no HAProxy under build/haproxy (make deps)")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # what was started ends, too
     others, load = peers(), os.getloadavg()[0]
     print_conditions(CPUS, [full_version(v) for v in have], others)
     if len(CPUS) < 2:
