@@ -188,6 +188,13 @@ static inline uint64_t prompt_session(const struct prompt *p)
 	return p->named[i];
 }
 
+/* Tell if the engine puts what it has stored before the input of <p>: a response that it continues,
+ * or a conversation. */
+static inline bool prompt_continues_stored(const struct prompt *p)
+{
+	return p->previous != 0 || (p->api == API_RESPONSES && p->named[NAMED_CONVERSATION] != 0);
+}
+
 /* Hash the id of a response as "previous_response_id" is hashed. */
 uint64_t prompt_response_hash(const struct hash_key *key, struct span id);
 

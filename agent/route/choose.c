@@ -29,8 +29,8 @@ void job_choose(struct route *r, struct job *j, struct rng *rng)
 	struct candidate *c = j->scratch->candidates;
 
 	job_session_look(r, j);
-	prefill_offer(r, j, rng);
 	job_stored(r, j);
+	prefill_offer(r, j, rng);
 	job_candidates(r, j);
 	job_share(r, j);
 	j->step = j->pool_seen->step;

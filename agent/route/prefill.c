@@ -122,6 +122,25 @@ static void choose_there(
 		take_best(r, there, &po, &there->scratch->candidates[choice.first], out);
 }
 
+/* A sidecar sends requests of these APIs to both servers, and others to its own only. What an
+ * engine has stored no other server can put before the input. */
+static bool can_split(const struct prompt *p)
+{
+	switch (p->api) {
+	case API_CHAT:
+	case API_COMPLETIONS:
+	case API_RESPONSES:
+	case API_MESSAGES:
+	case API_GENERATE:
+		return !prompt_continues_stored(p);
+	case API_NONE:
+	case API_EMBEDDINGS:
+	case API_CONTENTS:
+		return false;
+	}
+	return false;
+}
+
 void prefill_offer(struct route *r, struct job *j, struct rng *rng)
 {
 	const char *name = j->pool_opts->prefill;
@@ -132,7 +151,7 @@ void prefill_offer(struct route *r, struct job *j, struct rng *rng)
 
 	j->asks.prefill = NULL;
 	j->prefill.server = NULL;
-	if (name[0] == '\0' || j->asks.tokens < po->prefill_least)
+	if (name[0] == '\0' || j->asks.tokens < po->prefill_least || !can_split(j->rq.prompt))
 		return;
 	p = fleet_find(&r->fleet, span_str(name));
 	note_known(r, j, p);

@@ -298,6 +298,29 @@ def split_and_not_split():
         f.idle()
 
 
+@story
+def only_whole_prompts_are_split():
+    """Embeddings have no prompt that is decoded; a continued response is where it was stored."""
+    with Split() as f:
+        n = [0]
+
+        def ask(path, more):
+            n[0] += 1
+            a = f.post(path, {"model": "stub", "input": text("whole %d" % n[0], LONG), **more})
+            equal(a.status, 200, "%s %r" % (path, more))
+            return a.prefill
+
+        f.ready()
+        wait_for("a split response", HANG_SECONDS, lambda: ask("/v1/responses", {}))
+        split, alone = f.split()
+        asks = (("/v1/responses", {"previous_response_id": "resp_1"}),
+                ("/v1/responses", {"conversation": "conv_1"}), ("/v1/embeddings", {}))
+        for path, more in asks:
+            f.idle()
+            equal(ask(path, more), "", "%s %r" % (path, more))
+        equal(f.split(), (split, alone + len(asks)), "split")
+
+
 def cached_of(d, server):
     return next(c["cached_tokens"] for c in d["candidates"] if c["server"] == server)
 

@@ -58,6 +58,41 @@ static void both_hold_the_prompt_afterwards(void **state)
 	end(&w);
 }
 
+/* A sidecar sends the requests of some APIs to both servers, and only a prompt that is all in its
+ * body: no prefill server has what another engine stored. */
+static const struct { const char *path, *key, *more; bool split; } kinds[] = {
+	{ "/v1/completions", "prompt", "", true },
+	{ "/v1/responses", "input", "", true },
+	{ "/generate", "text", "", true },
+	{ "/v1/embeddings", "input", "", false },
+	{ "/v1/responses", "input", ",\"previous_response_id\":\"resp_1\"", false },
+	{ "/v1/responses", "input", ",\"conversation\":\"conv_1\"", false },
+	{ "/v1/responses", "input", ",\"conversation\":{\"id\":\"conv_1\"}", false },
+	{ "/v1/completions", "prompt", ",\"conversation\":\"conv_1\"", true },
+};
+
+static void only_whole_prompts_of_its_apis_are_split(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct world w;
+
+		start(&w);
+		row(&w, "p1", HASTATS_UP, "10.0.0.7:8000");
+		w.q.path = span_str(kinds[i].path);
+		w.body.n = 0;
+		say(&w.body, "{\"model\":\"m\",\"%s\":\"", kinds[i].key);
+		for (int k = 0; k < 2000; k++)
+			say(&w.body, "word %d; ", k);
+		say(&w.body, "\"%s}", kinds[i].more);
+		send(&w, "u1");
+		if (w.a.server.n == 0 || (w.a.prefill.n > 0) != kinds[i].split)
+			fail_msg("%s%s", kinds[i].path, kinds[i].more);
+		assert_int_equal(in_pre(&w, "p1")->n_open, kinds[i].split);
+		end(&w);
+	}
+}
+
 static const struct { const char *name; enum hastats_state state; const char *address; } none[] = {
 	{ "down", HASTATS_DOWN, "10.0.0.7:8000" },
 	{ "drained", HASTATS_DRAIN, "10.0.0.7:8000" },
@@ -374,6 +409,7 @@ int main(void)
 		cmocka_unit_test(long_prompts_are_split_and_short_ones_not),
 		cmocka_unit_test(both_hold_the_prompt_afterwards),
 		cmocka_unit_test(without_a_server_nothing_is_split),
+		cmocka_unit_test(only_whole_prompts_of_its_apis_are_split),
 		cmocka_unit_test(an_unknown_address_is_a_problem),
 		cmocka_unit_test(a_prefill_server_that_fails_gets_fewer),
 		cmocka_unit_test(a_failure_of_either_counts_for_both),
