@@ -1,8 +1,9 @@
-/* density.c - a fading mean for each model, published as one atomic number. */
+/* density.c - fading means for each model, published as atomic numbers. */
 #include "agent/request/density.h"
 #include "agent/request/space.h"
 
 #define FADE		(31.0 / 32)
+#define WEIGHT_MOST	8	/* a prompt counts for at most 1 / so much of those before */
 #define UNIT_BYTES	1024u
 /* no text has more than 16 bytes a token, and none less than one */
 #define ROOM_MEASURED_LEAST	(UNIT_BYTES * ROOM_OF_TOKEN / 16)
@@ -31,33 +32,69 @@ static struct density_model *model_add(struct density *d, uint64_t key)
 	return m;
 }
 
-void density_learn(struct density *d, uint64_t key, uint64_t bytes, uint64_t tokens)
+/* Set the median of the parts that are measured. */
+static void model_measure(struct density_model *m)
+{
+	uint32_t sorted[DENSITY_PARTS], n = 0;
+
+	for (unsigned i = 0; i < DENSITY_PARTS; i++) {
+		uint32_t room = m->part[i].room, at = n;
+
+		if (room == 0)
+			continue;
+		for (n++; at > 0 && sorted[at - 1] > room; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = room;
+	}
+	__atomic_store_n(
+	    &m->room, (uint32_t)(((uint64_t)sorted[(n - 1) / 2] + sorted[n / 2]) / 2), __ATOMIC_RELAXED);
+}
+
+/* Add a prompt, bounded: as no text, if it had parts that were not seen; and in weight. */
+static void part_learn(struct density_part *p, double bytes, double tokens)
+{
+	double weight = p->n < DENSITY_LEAST || bytes <= p->bytes / WEIGHT_MOST ? 1 :
+		p->bytes / WEIGHT_MOST / bytes;
+
+	if (tokens > bytes)
+		tokens = bytes;
+	p->bytes = p->bytes * FADE + bytes * weight;
+	p->tokens = p->tokens * FADE + tokens * weight;
+}
+
+void density_learn(
+    struct density *d, uint64_t key, uint64_t tenant, uint64_t bytes, uint64_t tokens)
 {
 	struct density_model *m;
+	struct density_part *p;
 	double room;
 
 	if (bytes == 0 || tokens == 0)
 		return;
 	if ((m = model_find(d, key)) == NULL && (m = model_add(d, key)) == NULL)
 		return;
-	m->bytes = m->bytes * FADE + (double)bytes;
-	m->tokens = m->tokens * FADE + (double)tokens;
-	if (m->n < DENSITY_LEAST && ++m->n < DENSITY_LEAST)
+	p = &m->part[tenant % DENSITY_PARTS];
+	part_learn(p, (double)bytes, (double)tokens);
+	if (p->n < DENSITY_LEAST && ++p->n < DENSITY_LEAST)
 		return;
-	room = UNIT_BYTES * ROOM_OF_TOKEN * m->tokens / m->bytes;
+	room = UNIT_BYTES * ROOM_OF_TOKEN * p->tokens / p->bytes;
 	if (room < ROOM_MEASURED_LEAST)
 		room = ROOM_MEASURED_LEAST;
 	else if (room > ROOM_MEASURED_MOST)
 		room = ROOM_MEASURED_MOST;
-	__atomic_store_n(&m->room, (uint32_t)room, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->room, (uint32_t)room, __ATOMIC_RELAXED);
+	model_measure(m);
 }
 
-uint32_t density_room(const struct density *d, uint64_t key, uint32_t bytes)
+uint32_t density_room(const struct density *d, uint64_t key, uint64_t tenant, uint32_t bytes)
 {
 	const struct density_model *m = model_find(d, key);
-	uint32_t measured = m != NULL ? __atomic_load_n(&m->room, __ATOMIC_RELAXED) : 0;
-	uint32_t room =
-	    (uint32_t)((uint64_t)(measured != 0 ? measured : ROOM_ASSUMED) * bytes / UNIT_BYTES);
+	uint32_t measured = 0, room;
 
+	if (m != NULL)
+		measured = __atomic_load_n(&m->part[tenant % DENSITY_PARTS].room, __ATOMIC_RELAXED);
+	if (m != NULL && measured == 0)
+		measured = __atomic_load_n(&m->room, __ATOMIC_RELAXED);
+	room = (uint32_t)((uint64_t)(measured != 0 ? measured : ROOM_ASSUMED) * bytes / UNIT_BYTES);
 	return room > 0 ? room : 1;
 }

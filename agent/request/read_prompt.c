@@ -99,8 +99,10 @@ static void find_space(struct request *rq)
 	rq->cache_of = space_cache_of(
 	    env->key, s.lora.n == 0 && rq->is_adapter ? rq->space_model : s.lora, s.salt);
 	rq->density_key = hash_mix_span(env->key, 22, rq->space_model);
+	rq->density_tenant = hash_mix_span(env->key, 24, rq->tenant);
 	rq->space.page_room = rq->mode == PROMPT_TEXT ?
-		density_room(&env->density, rq->density_key, rq->page) : rq->page * ROOM_OF_TOKEN;
+		density_room(&env->density, rq->density_key, rq->density_tenant, rq->page) :
+		rq->page * ROOM_OF_TOKEN;
 	rq->space.part_room = rq->space.page_room;
 }
 

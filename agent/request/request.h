@@ -187,7 +187,7 @@ struct request {
 	bool front_unseen;		/* something not seen yet may come before these ids */
 	struct ids_news news;
 	struct agree_ref agree;
-	uint64_t density_key;		/* of its model, for struct density */
+	uint64_t density_key, density_tenant;	/* of its model and tenant, for struct density */
 };
 
 /* Set <rq> from <m>; nothing is read yet. */

@@ -60,7 +60,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	j->entered = true;
 	e->pending = &j->pending;
 	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
-	    !j->rq.news.bounded) {
+	    !j->rq.news.bounded && !prompt_continues_stored(j->rq.prompt)) {
 		o->lesson.agree = j->rq.agree;
 		o->lesson.exact = j->rq.tokens < UINT32_MAX ? (uint32_t)j->rq.tokens : 0;
 		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
@@ -80,9 +80,12 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
 	o->lesson.streams = j->rq.prompt->streams;
 	o->lesson.generates = j->rq.prompt->api != API_EMBEDDINGS;
-	/* an image has tokens of its own, which would count for its text */
-	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut && !(j->rq.prompt->shape & SHAPE_MEDIA)) {
+	/* an image has tokens of its own, and so has what the engine has stored: they would count for
+	 * its text */
+	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut && !(j->rq.prompt->shape & SHAPE_MEDIA) &&
+	    !prompt_continues_stored(j->rq.prompt)) {
 		o->lesson.density = j->rq.density_key;
+		o->lesson.density_part = (uint8_t)(j->rq.density_tenant % DENSITY_PARTS);
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}
 	o->lesson.seen = (uint32_t)at_most((uint64_t)j->rq.n_pages * j->rq.page_tokens, UINT32_MAX);

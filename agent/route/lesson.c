@@ -160,8 +160,8 @@ void learn_tokens(struct route *r, const struct lesson *l, const struct fact *f,
 	if (l->exact > 0)
 		agree_learn(&r->requests.agree, &l->agree, l->exact, (uint64_t)f->prompt_tokens, now);
 	else
-		density_learn(
-		    &r->requests.density, l->density, l->text_bytes, (uint64_t)f->prompt_tokens);
+		density_learn(&r->requests.density, l->density, l->density_part, l->text_bytes,
+		    (uint64_t)f->prompt_tokens);
 }
 
 void learn_cached(

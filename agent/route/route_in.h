@@ -32,6 +32,7 @@ struct lesson {
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
 	uint32_t seen;		/* tokens of its pages */
 	uint32_t hidden;	/* tokens of its prompt that were not seen, and not expected in the cache */
+	uint8_t density_part;	/* of its tenant, in struct density */
 	bool whole;		/* its answer is no stream, as far as known */
 	bool streams;		/* its answer is a stream: the body says so */
 	bool generates;		/* its answer has tokens; false: vectors */
