@@ -42,6 +42,8 @@ struct watch_sum watch_sum_rows(const struct watch *w, msec now)
 			continue;
 		s.n++;
 		s.up |= by->state == HASTATS_UP;
+		s.reached |= by->state == HASTATS_UP || by->state == HASTATS_DRAIN;
+		s.maintained |= by->state == HASTATS_MAINT;
 		s.closed |= by->state == HASTATS_DRAIN || by->state == HASTATS_MAINT || by->weight == 0;
 		s.backup |= by->backup;
 		s.load = load_add(s.load, by->load);
@@ -49,6 +51,7 @@ struct watch_sum watch_sum_rows(const struct watch *w, msec now)
 		if (by->weight > s.weight)
 			s.weight = by->weight;
 	}
+	s.reached &= !s.maintained;
 	return s;
 }
 

@@ -43,6 +43,8 @@ struct watch_sum {
 	unsigned n;		/* processes */
 	bool up;		/* one says up */
 	bool closed;		/* one says drain, maintenance or weight 0 */
+	bool maintained;	/* one says maintenance */
+	bool reached;		/* one says up or drain, and none maintenance */
 	bool backup;		/* one says that it is a backup server */
 	uint32_t load, queue, weight;	/* sums; <weight>: the largest */
 };

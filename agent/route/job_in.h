@@ -356,7 +356,8 @@ uint64_t job_stores(const struct route *r, const struct job *j);
 void job_session(const struct route *r, struct job *j);
 /* Look the session up, with the lock held. */
 void job_session_look(const struct route *r, struct job *j);
-/* If the request continues a response that a candidate has stored, leave only that candidate. */
+/* If the request continues a response that a server has stored which HAProxy reaches, leave only
+ * that as candidate. It may be drained. */
 void job_stored(struct route *r, struct job *j);
 /* Return the tail that left the most of the prompt in the cache of <s>; SESSION_TAILS: none did, or
  * it was evicted since. */

@@ -54,6 +54,19 @@ uint64_t job_stores(const struct route *r, const struct job *j)
 	return j->rq.prompt->api == API_RESPONSES ? tenant_of(r, j) : 0;
 }
 
+/* Tell if HAProxy sends a request to <s> whose name it is told. It does so while <s> is up: also if
+ * it is drained or has weight 0, as then only new work goes elsewhere; or if it is a backup. */
+static bool is_reached(const struct job *j, const struct server *s)
+{
+	struct watch_sum w = watch_sum(&s->watch, j->rq.now);
+
+	if (s->pool != j->pool_seen)
+		return false;
+	if (j->by_stats)
+		return w.reached;
+	return s->up && s->seen >= s->pool->loaded && !w.maintained;
+}
+
 void job_stored(struct route *r, struct job *j)
 {
 	uint64_t id = j->rq.prompt->previous;
@@ -62,7 +75,7 @@ void job_stored(struct route *r, struct job *j)
 	if (id == 0)
 		return;
 	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id));
-	j->stored = at != SERVER_NONE && server_set_has(&j->candidates, at);
+	j->stored = at != SERVER_NONE && is_reached(j, r->fleet.by_id[at]);
 	if (!j->stored)
 		return;
 	j->scratch->candidates[0].id = at;

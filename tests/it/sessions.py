@@ -135,8 +135,40 @@ def a_response_is_continued_where_it_is_stored():
                    got["kvroute_responses_unknown_total"]), (len(stored), 1), "counters")
 
 
+class Fed(Fleet):
+    """The agent reads HAProxy's stats socket, because load strings do not show "state drain"."""
+
+    def agent_yaml(self):
+        return super().agent_yaml() + ("stats_feed: {sockets: [\"unix@%s\"], interval: 50 ms}\n"
+                                       % self.stats_path)
+
+
+def a_drained_server_ends_what_it_has_stored():
+    """New work goes elsewhere. In maintenance HAProxy sends it nothing."""
+    for binary in BINARIES:
+        with Fed(haproxy=binary, conf="recipes/sessions.cfg", engine_options=FAST) as f:
+            answer, name = respond(f, "begin " * 40)
+            wait_for("the response", HANG_SECONDS, lambda: f.metrics()["kvroute_responses"] == 1)
+            at = answer.engine
+            closed = 'kvroute_server_closed{pool="pool",server="%s"}' % at
+            for command, bound in (("state drain", True), ("state ready", True), ("weight 0", True),
+                                   ("weight 1", True), ("state maint", False)):
+                f.haproxy_command("set server pool/%s %s" % (at, command))
+                wait_for(command, HANG_SECONDS, lambda: f.metrics().get(closed) == (
+                    command not in ("state ready", "weight 1")))
+                what = "HAProxy %s, %s" % (version_of(binary), command)
+                answer, _ = respond(f, "go on", previous_response_id=name)
+                equal((answer.engine == at, answer.server == at, answer.why == "sticky"),
+                      (bound, bound, bound), what)
+                if command in ("state drain", "weight 0"):
+                    for i in range(4):
+                        other, _ = respond(f, "new %s %d " % (command, i) * 40)
+                        equal(other.engine != at, True, "new work elsewhere, " + what)
+
+
 STORIES = [cut_turns_follow_their_session, without_a_session_all_are_served,
-           one_name_for_everything_gains_nothing, a_response_is_continued_where_it_is_stored]
+           one_name_for_everything_gains_nothing, a_response_is_continued_where_it_is_stored,
+           a_drained_server_ends_what_it_has_stored]
 
 if __name__ == "__main__":
     sys.exit(cases.main(STORIES, sys.argv))

@@ -128,6 +128,76 @@ static void its_server_is_down(void **state)
 	world_end(&w);
 }
 
+/* What is bound to a server that is drained ends there; new work goes elsewhere. */
+static const struct { const char *name, *load; bool reached; } strings[] = {
+	{ "up", "lb1/1;s1=1,0,0,1;s3=1,0,0,1", true },
+	{ "without weight", "lb1/1;s1=1,0,0,1;s3=1,0,0,0", true },
+	{ "none has weight", "lb1/1;s1=1,0,0,0;s3=1,0,0,0", true },
+	{ "down without weight", "lb1/1;s1=1,0,0,1;s3=0,0,0,0", false },
+	{ "down", "lb1/1;s1=1,0,0,1;s3=0,0,0,1", false },
+	{ "not named", "lb1/1;s1=1,0,0,1", false },
+};
+
+static void its_server_has_no_weight(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+		struct world w;
+
+		world_start(&w);
+		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+		continue_response(&w, "", "hello");
+		stored(&w, FACT_FIRST, "resp_1");
+		w.q.load = span_str(strings[i].load);
+		continue_response(&w, "resp_1", "go on");
+		if (is(w.a.server, "s3") != strings[i].reached ||
+		    stats(&w).responses_followed != strings[i].reached)
+			fail_msg("%s", strings[i].name);
+		continue_response(&w, "", "something new");
+		if (is(w.a.server, "s3") && i > 0)
+			fail_msg("%s: new work", strings[i].name);
+		world_end(&w);
+	}
+}
+
+static const struct {
+	enum hastats_state state;
+	unsigned weight;
+	bool by_string, by_rows;
+} rows[] = {
+	{ HASTATS_UP, 1, true, true }, { HASTATS_UP, 0, true, true }, { HASTATS_DRAIN, 1, true, true },
+	{ HASTATS_MAINT, 1, false, false }, { HASTATS_DOWN, 1, true, false },
+};
+
+/* Rows of the stats socket, with load strings and without. */
+static void its_server_is_drained(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		struct hastats_row row = {
+			.pool = SPAN("pool"), .state = rows[i / 2].state, .weight = rows[i / 2].weight,
+		};
+		bool by_string = i % 2;
+		struct world w;
+
+		world_start(&w);
+		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+		continue_response(&w, "", "hello");
+		stored(&w, FACT_FIRST, "resp_1");
+		row.server = SPAN("s3");
+		route_observe_server(w.r, SPAN("lb"), &row, w.now, w.now + 10000);
+		row = (struct hastats_row){
+			.pool = SPAN("pool"), .server = SPAN("s1"), .state = HASTATS_UP, .weight = 1,
+		};
+		route_observe_server(w.r, SPAN("lb"), &row, w.now, w.now + 10000);
+		w.q.load = by_string ? SPAN("lb1/1;s1=1,0,0,1;s3=1,0,0,1") : SPAN("");
+		continue_response(&w, "resp_1", "go on");
+		if (is(w.a.server, "s3") != (by_string ? rows[i / 2].by_string : rows[i / 2].by_rows))
+			fail_msg("row %u, %s", (unsigned)i / 2, by_string ? "load string" : "rows alone");
+		world_end(&w);
+	}
+}
+
 static void tenants_have_their_own(void **state)
 {
 	struct world w;
@@ -184,6 +254,8 @@ int main(void)
 		cmocka_unit_test(a_repeated_request_counts_once),
 		cmocka_unit_test(any_memory_will_do),
 		cmocka_unit_test(its_server_is_down),
+		cmocka_unit_test(its_server_has_no_weight),
+		cmocka_unit_test(its_server_is_drained),
 		cmocka_unit_test(tenants_have_their_own),
 		cmocka_unit_test(other_answers_store_nothing),
 	};
