@@ -1,12 +1,12 @@
-/* responses.c - sets of four places, each with the turn in which it was filled. */
+/* responses.c - sets of four places, the newest first. */
 #include "agent/base/mem.h"
 #include "agent/fleet/responses.h"
 
 #define WAYS	4u
 
 struct response {
-	uint64_t key;		/* 0: free */
-	uint32_t turn;		/* of the table; wraps */
+	uint64_t key;		/* 0: free, as all after it */
+	uint32_t tokens;
 	server_id at;
 	uint16_t life;		/* of the server */
 };
@@ -14,7 +14,6 @@ struct response {
 struct responses {
 	uint64_t mask;		/* of sets */
 	uint64_t n;
-	uint32_t turn;
 	uint16_t life[SERVERS_MAX];
 	struct response *place;
 };
@@ -63,37 +62,31 @@ static struct response *place_of(const struct responses *t, uint64_t key)
 	return NULL;
 }
 
-/* Return a free place of the set, or the oldest. */
-static struct response *place_for(const struct responses *t, uint64_t key)
+void responses_put(struct responses *t, uint64_t key, server_id at, uint32_t tokens)
 {
-	struct response *s = set_of(t, key), *best = s;
-
-	for (unsigned i = 0; i < WAYS; i++) {
-		if (s[i].key == 0)
-			return &s[i];
-		if (t->turn - s[i].turn > t->turn - best->turn)
-			best = &s[i];
-	}
-	return best;
-}
-
-void responses_put(struct responses *t, uint64_t key, server_id at)
-{
-	struct response *x;
+	struct response *s, *x;
 
 	if (t == NULL || key == 0 || at >= SERVERS_MAX)
 		return;
-	if ((x = place_of(t, key)) == NULL)
-		x = place_for(t, key);
-	t->n += x->key == 0;
-	*x = (struct response){ .key = key, .turn = t->turn++, .at = at, .life = t->life[at] };
+	s = set_of(t, key);
+	if ((x = place_of(t, key)) == NULL) {
+		x = &s[WAYS - 1];
+		t->n += x->key == 0;
+	} else if (tokens == 0 && x->at == at) {
+		tokens = x->tokens;
+	}
+	memmove(s + 1, s, (size_t)(x - s) * sizeof(*s));
+	*s = (struct response){ .key = key, .tokens = tokens, .at = at, .life = t->life[at] };
 }
 
-server_id responses_find(const struct responses *t, uint64_t key)
+server_id responses_find(const struct responses *t, uint64_t key, uint32_t *tokens)
 {
 	const struct response *x = t != NULL && key != 0 ? place_of(t, key) : NULL;
 
-	return x != NULL && x->life == t->life[x->at] ? x->at : SERVER_NONE;
+	if (x == NULL || x->life != t->life[x->at])
+		return SERVER_NONE;
+	*tokens = x->tokens;
+	return x->at;
 }
 
 void responses_server_gone(struct responses *t, server_id id)
@@ -102,16 +95,18 @@ void responses_server_gone(struct responses *t, server_id id)
 		t->life[id]++;
 }
 
+/* The oldest of a set comes first, so that a table which is filled in this order has the same. */
 uint32_t responses_read(
     const struct responses *t, uint32_t *from, struct response_saved *out, uint32_t n)
 {
 	uint32_t k = 0;
 
-	for (; t != NULL && k < n && *from < (t->mask + 1) * WAYS; ++*from) {
-		const struct response *x = &t->place[*from];
+	for (; t != NULL && k + WAYS <= n && *from <= t->mask; ++*from) {
+		const struct response *s = &t->place[(uint64_t)*from * WAYS];
 
-		if (x->key != 0 && x->life == t->life[x->at])
-			out[k++] = (struct response_saved){ x->key, x->at };
+		for (unsigned i = WAYS; i-- > 0;)
+			if (s[i].key != 0 && s[i].life == t->life[s[i].at])
+				out[k++] = (struct response_saved){ s[i].key, s[i].at };
 	}
 	return k;
 }

@@ -17,11 +17,12 @@ struct responses;
 struct responses *responses_new(size_t max_bytes);
 void responses_free(struct responses *t);
 
-/* <at> has stored the response <key>, which is not 0. */
-void responses_put(struct responses *t, uint64_t key, server_id at);
+/* <at> has stored the response <key>, which is not 0. A request that continues it has <tokens>
+ * before its own input; 0: unknown, or as was told before. */
+void responses_put(struct responses *t, uint64_t key, server_id at, uint32_t tokens);
 
-/* Return the server that has it, or SERVER_NONE. */
-server_id responses_find(const struct responses *t, uint64_t key);
+/* Return the server that has it, or SERVER_NONE, and then <tokens> stays as it is. */
+server_id responses_find(const struct responses *t, uint64_t key, uint32_t *tokens);
 
 /* <id> has left; the number may be given to another server. */
 void responses_server_gone(struct responses *t, server_id id);
@@ -31,7 +32,10 @@ struct response_saved {
 	server_id at;
 };
 
-/* Copy at most <n> from place <*from> on, which moves on. Returns how many; 0: the end. */
+#define RESPONSES_READ_LEAST	4u
+
+/* Copy at most <n>, which is RESPONSES_READ_LEAST at least, from place <*from> on, which moves on.
+ * Returns how many; 0: the end. Tokens are not copied. */
 uint32_t responses_read(
     const struct responses *t, uint32_t *from, struct response_saved *out, uint32_t n);
 

@@ -264,8 +264,10 @@ static void expect(
 		job_expect(r, j, s, depth, grown, &x);
 	}
 	set_depth(r, j, s, &x, c);
-	if (c->penalty < PENALTY_DOUBT)
-		c->perhaps = job_perhaps(r, j, s, c->cached, &c->chance);
+	if (c->penalty >= PENALTY_DOUBT)
+		return;
+	c->perhaps = job_perhaps(r, j, s, c->cached, &c->chance);
+	c->cached += j->history;
 }
 
 /* Only failures after the first count as waiting work, because a single failure must not cost a
@@ -343,7 +345,7 @@ static void add_engine_report(const struct route *r, const struct job *j,
 static void bound_unseen(const struct route *r, struct job *j)
 {
 	enum capacity_source by;
-	uint64_t most = 0;
+	uint64_t most = 0, seen;
 
 	for (size_t i = 0; i < j->n_candidates && j->rq.unseen_tokens > 0; i++) {
 		const struct server *s = r->fleet.by_id[j->scratch->candidates[i].id];
@@ -356,8 +358,9 @@ static void bound_unseen(const struct route *r, struct job *j)
 	}
 	if (j->asks.tokens <= most || j->rq.unseen_tokens == 0)
 		return;
-	j->rq.unseen_tokens = most > j->rq.tokens ? most - j->rq.tokens : 0;
-	j->asks.tokens = j->rq.tokens + j->rq.unseen_tokens;
+	seen = j->history + j->rq.tokens;
+	j->rq.unseen_tokens = most > seen ? most - seen : 0;
+	j->asks.tokens = seen + j->rq.unseen_tokens;
 }
 
 /* last_pick of 0: of equal servers, a later slice stays at the one chosen before. */

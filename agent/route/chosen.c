@@ -20,7 +20,7 @@ static uint64_t best_hit(const struct job *j)
 	for (size_t i = 0; i < j->n_candidates; i++)
 		if (j->scratch->candidates[i].depth > most)
 			most = j->scratch->candidates[i].depth;
-	return (uint64_t)most * j->rq.page_tokens;
+	return j->history + (uint64_t)most * j->rq.page_tokens;
 }
 
 /* Count a choice. Counters never go back: a server chosen for an earlier slice stays counted. */
@@ -33,7 +33,7 @@ static void count_pick(struct route *r, struct job *j, struct server *s, uint64_
 		s->picked_why[why_of_choice(j)]++;
 	}
 	count_more(&j->counted_best, best_hit(j), &r->stats.best_hit_tokens);
-	count_more(&j->counted, j->rq.tokens, &r->stats.prompt_tokens);
+	count_more(&j->counted, j->history + j->rq.tokens, &r->stats.prompt_tokens);
 	count_more(&j->counted_hit, hit, &r->stats.hit_tokens);
 	s->hit_tokens += j->counted_hit - before;
 }
@@ -74,7 +74,7 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 		.marks = &j->scratch->marks,
 		.room = server_room(s),
 		.uid = j->rq.uid,
-		.tokens = j->asks.tokens,
+		.tokens = j->asks.tokens - j->history,	/* which no mark stands for */
 		.unseen = j->rq.unseen_tokens,
 		.matched = matched,
 		.page_tokens = j->rq.page_tokens,
@@ -172,7 +172,8 @@ static void note_shadow(struct job *j)
 static void note_pick(struct route *r, struct job *j, struct server *s)
 {
 	struct candidate *c = &j->scratch->candidates[j->choice.first];
-	uint64_t hit = (uint64_t)c->depth * j->rq.page_tokens;
+	uint64_t seen = j->history + j->rq.tokens;
+	uint64_t hit = j->history + (uint64_t)c->depth * j->rq.page_tokens;
 	uint64_t turn_before = s->last_pick;
 
 	/* without memory for the prefill server's entry its work would count nowhere */
@@ -195,7 +196,7 @@ static void note_pick(struct route *r, struct job *j, struct server *s)
 	note_grown(r, j, s);
 	job_note_asked(r, j, s);
 	onway_sent(r, j->rq.uid, &j->scratch->marks, s,
-	    j->rq.tokens > c->cached ? j->rq.tokens - c->cached : 0, j->rq.now);
+	    seen > c->cached ? seen - c->cached : 0, j->rq.now);
 	job_ledger_enter(r, j, s, c, turn_before);
 	if (j->prefill.split)	/* the older entry is closed first, and closes the other */
 		ledger_renew(&r->ledger, prefill_entry(r, j->rq.uid));

@@ -20,6 +20,14 @@ uint64_t job_as_counted(const struct job *j, uint64_t tokens)
 	    tokens;
 }
 
+uint64_t job_as_taken(const struct job *j, uint64_t tokens)
+{
+	uint64_t taken = (uint64_t)j->rq.page_tokens * ROOM_OF_TOKEN, room = j->rq.space.page_room;
+
+	return j->rq.mode == PROMPT_TEXT && room > 0 && tokens < UINT32_MAX ? tokens * taken / room :
+	    tokens;
+}
+
 void job_answer(struct route *r, struct job *j, struct route_answer *a)
 {
 	const struct candidate *c = j->scratch->candidates;

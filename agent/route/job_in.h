@@ -63,6 +63,9 @@ struct job {
 	struct session_turn turn;	/* .key 0: it has no session */
 	struct session_view view;
 	bool stored;			/* it continues a response that only one server has */
+	/* tokens of the prompt that this server has stored, which are before those of the body; counted as
+	 * those of rq.tokens. Part of asks.tokens */
+	uint64_t history;
 	struct decision_server session_at;	/* of its last turn */
 	/* what its server has, but counts as output: pages that it was let go of then, and tokens of the
 	 * unseen part that came then */
@@ -171,7 +174,7 @@ static inline uint64_t job_sure_tokens(const struct job *j)
 		j->rq.now));
 	uint64_t sure = before > j->rq.tokens ? before : j->rq.tokens;
 
-	sure = j->rq.tokens + (came > sure ? came : sure);
+	sure = j->history + j->rq.tokens + (came > sure ? came : sure);
 	return sure < j->asks.tokens ? sure : j->asks.tokens;
 }
 
@@ -247,8 +250,9 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 void job_answer(struct route *r, struct job *j, struct route_answer *a);
 /* Store the decision, and clear what <a> says about servers if the pool is not on. */
 void job_hide_choice(struct job *j, struct route_answer *a);
-/* Return <tokens> of a prompt as its engine counts them. */
+/* Return <tokens> of a prompt as its engine counts them; and the other way round. */
 uint64_t job_as_counted(const struct job *j, uint64_t tokens);
+uint64_t job_as_taken(const struct job *j, uint64_t tokens);
 
 /* commit.c: let the index, the rules and the siblings know what was decided. */
 void job_tell_choice(struct route *r, struct job *j);

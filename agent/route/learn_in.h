@@ -38,8 +38,9 @@ void learn_tokens(struct route *r, const struct lesson *l, const struct fact *f,
 void learn_cached(
     struct route *r, const struct fact *f, uint64_t prompt_tokens, uint64_t expected);
 
-/* Learn that <to> has stored the response that the fact names. <to>: NULL if it is unknown. */
-void learn_response(struct route *r, const struct lesson *l, const struct server *to,
+/* Learn that <to> has stored the response that the fact names, or that one before did, and of how
+ * many tokens. <to>: NULL if it is unknown. */
+void learn_response(struct route *r, struct lesson *l, const struct server *to,
     const struct fact *f, struct outcome *out);
 
 /* Learn the end of a request that <to> has served. */

@@ -38,7 +38,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	struct slot *sl = server_slot(s, j->rq.process, j->rq.now);
 	uint64_t tokens = job_sure_tokens(j);
 	double nominal_s = policy_prefill_s(po, j->asks.tokens, cached);
-	double seen_s = policy_prefill_s(po, j->rq.tokens, cached);
+	double seen_s = policy_prefill_s(po, j->history + j->rq.tokens, cached);
 	double slowness = server_slowness(s, j->pool_seen->step, j->rq.now);
 	struct work work = {
 		.s = nominal_s * slowness, .nominal_s = nominal_s,
@@ -62,7 +62,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
 	    !j->rq.news.bounded && !prompt_continues_stored(j->rq.prompt)) {
 		o->lesson.agree = j->rq.agree;
-		o->lesson.exact = j->rq.tokens < UINT32_MAX ? (uint32_t)j->rq.tokens : 0;
+		o->lesson.exact = true;
 		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
 	}
 	if (j->turn.key != 0) {
@@ -76,7 +76,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 		o->doubt = job_doubt(r, j, c);
 	o->due = s->n_answered + s->n_unanswered - 1;
 	o->lesson.end = j->end;
-	o->lesson.tenant = job_stores(r, j);
+	o->lesson.stores = job_stores(r, j);
 	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
 	o->lesson.streams = j->rq.prompt->streams;
 	o->lesson.generates = j->rq.prompt->api != API_EMBEDDINGS;
@@ -88,6 +88,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 		o->lesson.density_part = (uint8_t)(j->rq.density_tenant % DENSITY_PARTS);
 		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
 	}
+	o->lesson.counted = (uint32_t)at_most(job_as_counted(j, j->asks.tokens), UINT32_MAX);
 	o->lesson.seen = (uint32_t)at_most((uint64_t)j->rq.n_pages * j->rq.page_tokens, UINT32_MAX);
 	o->lesson.hidden = hidden_tokens(j, cached, c->depth);
 	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;

@@ -10,6 +10,7 @@
  * "first", but only its log line has counts: so that entry leaves a struct answered, with its
  * struct lesson, from which the line teaches the rest. A later request with the same place replaces
  * it; then the line teaches only the usual answer. */
+#include "agent/base/num.h"
 #include "agent/feed/response_id.h"
 #include "agent/route/learn_in.h"
 
@@ -157,8 +158,8 @@ void learn_tokens(struct route *r, const struct lesson *l, const struct fact *f,
 	count_output(r, f, l, out);
 	if (!tells_count(f))
 		return;
-	if (l->exact > 0)
-		agree_learn(&r->requests.agree, &l->agree, l->exact, (uint64_t)f->prompt_tokens, now);
+	if (l->exact)
+		agree_learn(&r->requests.agree, &l->agree, l->counted, (uint64_t)f->prompt_tokens, now);
 	else
 		density_learn(&r->requests.density, l->density, l->density_part, l->text_bytes,
 		    (uint64_t)f->prompt_tokens);
@@ -224,7 +225,17 @@ static void remember_end(struct route *r, const struct server *s, const struct l
 	grown_put(r->grown, &l->end, s->name_hash, &a);
 }
 
-void learn_response(struct route *r, const struct lesson *l, const struct server *to,
+/* Return the tokens of the prompt and its answer, which the next request has before its own input;
+ * 0: unknown. */
+static uint32_t history_of(
+    const struct lesson *l, const struct fact *f, const struct outcome *out)
+{
+	uint64_t n = f->prompt_tokens > 0 ? (uint64_t)f->prompt_tokens : l->counted;
+
+	return n > 0 ? (uint32_t)at_most(n + out->output_tokens, UINT32_MAX) : 0;
+}
+
+void learn_response(struct route *r, struct lesson *l, const struct server *to,
     const struct fact *f, struct outcome *out)
 {
 	struct span id = response_id_checked(f->response);
@@ -232,9 +243,14 @@ void learn_response(struct route *r, const struct lesson *l, const struct server
 	if (to == NULL || to == to->pool->nowhere || !is_served(f))
 		return;
 	out->stored = f->stored;
-	if (out->stored == 0 && l->tenant != 0)
-		out->stored = response_key(r, l->tenant, prompt_response_hash(&r->key, id));
-	responses_put(r->responses, out->stored, to->id);
+	if (out->stored == 0 && l->stores != 0 && !l->named)
+		out->stored = response_key(r, l->stores, prompt_response_hash(&r->key, id));
+	if (out->stored != 0) {
+		l->stores = out->stored;
+		l->named = true;
+	}
+	if (l->named)
+		responses_put(r->responses, l->stores, to->id, history_of(l, f, out));
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */
@@ -257,7 +273,7 @@ void learn_answered(
     struct route *r, uint64_t uid, const struct fact *f, struct outcome *out, msec now)
 {
 	struct answered *a = &r->answered[uid % ANSWERED_MAX];
-	const struct lesson *l = &a->lesson;
+	struct lesson *l = &a->lesson;
 	enum verdict v = fact_verdict(f);
 	struct server *s;
 

@@ -26,16 +26,20 @@ struct lesson {
 	struct agree_ref agree;	/* .model 0: its count is not compared */
 	uint64_t density;	/* key of struct density */
 	struct grown_end end;
-	uint64_t tenant;	/* keyed hash, if its engine may store the answer as a response; else 0 */
-	uint32_t exact;		/* tokens of its whole prompt by its tokenizer; 0: not all counted */
+	/* keyed hash of its tenant, if its engine may store the answer as a response, else 0; or if
+	 * <named>, the key of that response, which its first bytes told */
+	uint64_t stores;
+	uint32_t counted;	/* tokens of its prompt, as its engine is expected to count; 0: unknown */
 	uint32_t text_bytes;	/* of a prompt of text alone that was seen whole; else 0 */
 	uint32_t block;		/* tokens of its pages; 0: pages of text */
 	uint32_t seen;		/* tokens of its pages */
 	uint32_t hidden;	/* tokens of its prompt that were not seen, and not expected in the cache */
 	uint8_t density_part;	/* of its tenant, in struct density */
-	bool whole;		/* its answer is no stream, as far as known */
-	bool streams;		/* its answer is a stream: the body says so */
-	bool generates;		/* its answer has tokens; false: vectors */
+	bool exact : 1;		/* <counted> is by its tokenizer, of the whole prompt */
+	bool named : 1;
+	bool whole : 1;		/* its answer is no stream, as far as known */
+	bool streams : 1;	/* its answer is a stream: the body says so */
+	bool generates : 1;	/* its answer has tokens; false: vectors */
 };
 
 /* Seconds of prefill that a cut request takes if all of it that is in doubt is cached, or was never

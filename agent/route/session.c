@@ -70,14 +70,17 @@ static bool is_reached(const struct job *j, const struct server *s)
 void job_stored(struct route *r, struct job *j)
 {
 	uint64_t id = j->rq.prompt->previous;
+	uint32_t tokens = 0;
 	server_id at;
 
 	if (id == 0)
 		return;
-	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id));
+	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id), &tokens);
 	j->stored = at != SERVER_NONE && is_reached(j, r->fleet.by_id[at]);
 	if (!j->stored)
 		return;
+	j->history = job_as_taken(j, tokens);
+	j->asks.tokens += j->history;
 	j->scratch->candidates[0].id = at;
 	j->n_candidates = 1;
 	memset(&j->candidates, 0, sizeof(j->candidates));

@@ -143,7 +143,7 @@ bool route_sessions_step(struct sessions_restoring *v)
 	for (unsigned i = 0; i < SLICE && v->next_response < v->n_responses; i++) {
 		const uint8_t *p = v->responses + v->next_response++ * (size_t)RESPONSE_BYTES;
 
-		responses_put(v->r->responses, get64(p), number(v, get16(p + 8)));
+		responses_put(v->r->responses, get64(p), number(v, get16(p + 8)), 0);
 	}
 	pthread_mutex_unlock(&v->r->lock);
 	return v->next_session < v->n_sessions || v->next_response < v->n_responses;

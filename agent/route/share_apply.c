@@ -112,7 +112,7 @@ static void note_lesson(struct lesson *l, const struct share_placed *p, uint32_t
 	l->whole = p->whole;
 	l->generates = p->generates;
 	l->hidden = p->session.hidden;
-	l->tenant = p->stores;
+	l->stores = p->stores;
 	l->end = (struct grown_end){
 		.key = p->end.key, .tokens = p->end.tokens, .tail = p->end.tail, .n_tail = p->end.n_tail,
 	};

@@ -101,7 +101,7 @@ void share_placed(struct route *r, const struct job *j, struct index_place end)
 			.tokens = j->turn.tokens, .hidden = hidden_more(j), .cut = j->turn.cut,
 			.again = j->previous_turn == j->turn.key, .rough = j->turn.rough,
 		},
-		.stores = j->sent.lesson.tenant,
+		.stores = j->sent.lesson.stores,
 	};
 	if (chain != NULL)
 		anchors_prefetch(sh->anchors, chain + anchor.depth / ANCHOR_EVERY,

@@ -29,8 +29,8 @@ static void story(void)
 	sessions_look(t, &u, &v);
 	assert_int_equal(v.known, t != NULL);
 	assert_int_equal(sessions_read(t, &from, &saved, 1), t != NULL);
-	responses_put(r, 9, 4);
-	assert_int_equal(responses_find(r, 9), r != NULL ? 4 : SERVER_NONE);
+	responses_put(r, 9, 4, 0);
+	assert_int_equal(responses_find(r, 9, &(uint32_t){ 0 }), r != NULL ? 4 : SERVER_NONE);
 	sessions_free(t);
 	responses_free(r);
 }

@@ -198,6 +198,76 @@ static void its_server_is_drained(void **state)
 	}
 }
 
+/* ---- its tokens ----------------------------------------------------------------------------- */
+
+static void finished(struct world *w, int64_t prompt_tokens, int64_t output_tokens, const char *id)
+{
+	char uid[16], srv[SERVER_NAME_MAX + 1];
+	struct fact f;
+
+	snprintf(uid, sizeof(uid), "u%u", n - 1);
+	snprintf(srv, sizeof(srv), SPAN_FMT, SPAN_ARG(w->a.server));
+	f = served_fact(uid);
+	f.server = span_str(srv);
+	f.prompt_tokens = prompt_tokens;
+	f.output_tokens = output_tokens;
+	f.response = span_str(id);
+	route_learn(w->r, &f, w->now);
+}
+
+/* What the engine has stored is part of the prompt, and in its cache. */
+static void its_prompt_counts(void **state)
+{
+	struct world w;
+	uint64_t new;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	new = w.a.tokens;
+	finished(&w, 5000, 300, "resp_1");
+	continue_response(&w, "resp_1", "go on");
+	assert_int_equal(w.a.tokens, 5300 + new);
+	assert_int_equal(w.a.hit_tokens, 5300);
+	assert_int_equal(ledger_find(&w.r->ledger, route_uid(w.r, w.q.uid))->prompt_tokens, 5300 + new);
+	assert_int_equal(ledger_find(&w.r->ledger, route_uid(w.r, w.q.uid))->work.tokens, new);
+	finished(&w, -1, -1, "resp_2");		/* without a count: what was expected, and an answer */
+	continue_response(&w, "resp_2", "go on");
+	assert_true(w.a.hit_tokens >= 5300 + new && w.a.hit_tokens < 5300 + new + 2000);
+	continue_response(&w, "resp_3", "go on");
+	assert_true(w.a.tokens < 100);
+	world_end(&w);
+}
+
+/* A stream tells the id first and its tokens at the end, in a line without the id. */
+static void a_stream_tells_them_later(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	{
+		struct fact f;
+		char uid[16];
+
+		snprintf(uid, sizeof(uid), "u%u", n - 1);
+		fact_init(&f, FACT_FIRST);
+		f.uid = span_str(uid);
+		f.server = SPAN("s3");
+		f.status = 200;
+		f.type = SPAN(STREAM);
+		f.response = SPAN("resp_1");
+		route_learn(w.r, &f, w.now);
+	}
+	finished(&w, 5000, 300, "");
+	continue_response(&w, "resp_1", "go on");
+	assert_int_equal(w.a.hit_tokens, 5300);
+	world_end(&w);
+}
+
 static void tenants_have_their_own(void **state)
 {
 	struct world w;
@@ -256,6 +326,8 @@ int main(void)
 		cmocka_unit_test(its_server_is_down),
 		cmocka_unit_test(its_server_has_no_weight),
 		cmocka_unit_test(its_server_is_drained),
+		cmocka_unit_test(its_prompt_counts),
+		cmocka_unit_test(a_stream_tells_them_later),
 		cmocka_unit_test(tenants_have_their_own),
 		cmocka_unit_test(other_answers_store_nothing),
 	};
