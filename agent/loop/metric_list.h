@@ -316,9 +316,9 @@ METRIC(sessions_evicted_total, COUNTER, "", "", STABLE,
 METRIC(responses, GAUGE, "", "", STABLE,
 	"Stored responses whose server is known.")
 METRIC(responses_followed_total, COUNTER, "", "", STABLE,
-	"Requests sent to the server that has stored the response they continue.")
+	"Requests sent to the server that has stored the response they continue or name.")
 METRIC(responses_unknown_total, COUNTER, "", "", STABLE,
-	"Requests that continue a response of which no server in use is known.")
+	"Requests that continue or name a response of which no server that is up is known.")
 METRIC(turns_bytes, GAUGE, "bytes", "", INTERNAL,
 	"Memory of earlier turns.")
 METRIC(turns_points, GAUGE, "", "", INTERNAL,

@@ -68,6 +68,32 @@ struct span prompt_model_of_path(struct span path)
 	return span_of(path.p + start, end - start);
 }
 
+/* Cut the last component and its '/' off the end of <path>. Returns the component. */
+static struct span take_last(struct span *path)
+{
+	size_t n = path->n;
+	struct span last;
+
+	while (n > 0 && path->p[n - 1] != '/')
+		n--;
+	last = span_of(path->p + n, path->n - n);
+	path->n = n > 0 ? n - 1 : 0;
+	return last;
+}
+
+struct span prompt_response_of_path(struct span path)
+{
+	struct span id;
+
+	path = path_only(path);
+	if (path.n == 0)
+		return SPAN("");
+	id = take_last(&path);
+	if (span_eq(id, SPAN("cancel")) || span_eq(id, SPAN("input_items")))
+		id = take_last(&path);
+	return ends_with(path, SPAN("responses")) ? id : SPAN("");
+}
+
 const char *prompt_api_name(enum prompt_api api)
 {
 	size_t i;

@@ -55,6 +55,11 @@ const char *prompt_api_name(enum prompt_api api);
  * It borrows from <path>; it is empty for every other API. */
 struct span prompt_model_of_path(struct span path);
 
+/* Return the id of a stored response that a path names: .../responses/ID, .../responses/ID/cancel,
+ * .../responses/ID/input_items. It borrows from <path>; any bytes but '/'. It is empty for every
+ * other path. */
+struct span prompt_response_of_path(struct span path);
+
 #define PROMPT_TOKEN_PAGE_MAX	512
 
 struct prompt_opts {

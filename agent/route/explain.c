@@ -93,6 +93,7 @@ static void put_choice(const struct job *j, struct decision *x)
 {
 	const struct candidate *c = j->scratch->candidates;
 
+	x->chosen = j->by_path;
 	if (j->choice.first < 0)
 		return;
 	x->chosen = server_of(&c[j->choice.first]);

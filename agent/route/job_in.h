@@ -35,7 +35,7 @@ struct job {
 	const struct route_opts *opts;
 	const struct pool_opts *pool_opts;
 	struct route_scratch *scratch;
-	struct span session, load;	/* arguments of the message */
+	struct span session, load, path;	/* arguments of the message */
 	bool no_compare;		/* without the rules that are compared */
 	/* what the index says */
 	bool described;			/* <asks> is set */
@@ -66,6 +66,7 @@ struct job {
 	/* tokens of the prompt that this server has stored, which are before those of the body; counted as
 	 * those of rq.tokens. Part of asks.tokens */
 	uint64_t history;
+	struct decision_server by_path;	/* has the response that its path names; or none */
 	struct decision_server session_at;	/* of its last turn */
 	/* what its server has, but counts as output: pages that it was let go of then, and tokens of the
 	 * unseen part that came then */
@@ -360,6 +361,9 @@ uint64_t job_stores(const struct route *r, const struct job *j);
 void job_session(const struct route *r, struct job *j);
 /* Look the session up, with the lock held. */
 void job_session_look(const struct route *r, struct job *j);
+/* If its path names a response that a server has stored which HAProxy reaches, answer that
+ * server. */
+void job_stored_by_path(struct route *r, struct job *j, struct route_answer *a);
 /* If the request continues a response that a server has stored which HAProxy reaches, leave only
  * that as candidate. It may be drained. */
 void job_stored(struct route *r, struct job *j);

@@ -29,9 +29,9 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 		.visible = q->visible, .whole = q->whole, .wall_s = q->wall_s,
 	};
 	*j = (struct job){
-		.opts = &r->opts, .scratch = s, .session = q->session, .load = q->load,
+		.opts = &r->opts, .scratch = s, .session = q->session, .load = q->load, .path = q->path,
 		.no_compare = q->no_compare, .previous = SERVER_NONE, .to = SERVER_NONE,
-		.session_at.id = SERVER_NONE,
+		.session_at.id = SERVER_NONE, .by_path.id = SERVER_NONE,
 		.prefill.previous = SERVER_NONE,
 	};
 	request_start(&j->rq, &r->requests, &s->rq, m, now);
@@ -75,6 +75,8 @@ static void decide_locked(
 		a->why = why_of_choice(j);
 		if (j->choice.first >= 0)
 			job_answer(r, j, a);
+	} else if (a->why == WHY_NOPROMPT || a->why == WHY_BADBODY) {
+		job_stored_by_path(r, j, a);
 	}
 	job_hide_choice(j, a);
 	count_request(r, j, a);

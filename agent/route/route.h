@@ -375,8 +375,8 @@ struct route_stats {
 	struct turns_stats turns;
 	struct sessions_stats sessions;
 	uint64_t responses;		/* stored ones that are known */
-	/* requests that continue a stored response: sent to its server; not, because no candidate is known
-	 * to have it */
+	/* requests that continue a stored response, or name it in their path: sent to its server; not,
+	 * because no server that is up is known to have it */
 	uint64_t responses_followed, responses_unknown;
 	struct segcache_stats segments;
 };

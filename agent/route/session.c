@@ -1,9 +1,10 @@
 /* session.c - what the session of a request tells: fleet/sessions.h; and which server has the
- * response that it continues: fleet/responses.h.
+ * response that it continues, or that its path names: fleet/responses.h.
  *
  * Its key is a hash of the session's name, the tenant, and the first mark of the prompt, which
  * stands for the space and the first pages. So requests of one session with another system prompt,
  * such as one for a title, are another session. A prompt without a mark has none. */
+#include "agent/feed/response_id.h"
 #include "agent/route/job_in.h"
 
 /* Return the hash of the session's name: of the argument, else as the body names it. Later slices
@@ -67,24 +68,51 @@ static bool is_reached(const struct job *j, const struct server *s)
 	return s->up && s->seen >= s->pool->loaded && !w.maintained;
 }
 
+/* Return the server that has stored the response <id> of the tenant, or SERVER_NONE if HAProxy does
+ * not reach it. */
+static server_id stored_at(
+    const struct route *r, const struct job *j, uint64_t id, uint32_t *tokens)
+{
+	server_id at = responses_find(r->responses, response_key(r, tenant_of(r, j), id), tokens);
+
+	return at != SERVER_NONE && is_reached(j, r->fleet.by_id[at]) ? at : SERVER_NONE;
+}
+
 void job_stored(struct route *r, struct job *j)
 {
 	uint64_t id = j->rq.prompt->previous;
 	uint32_t tokens = 0;
 	server_id at;
 
-	if (id == 0)
+	if (id == 0 || (at = stored_at(r, j, id, &tokens)) == SERVER_NONE)
 		return;
-	at = responses_find(r->responses, response_key(r, tenant_of(r, j), id), &tokens);
-	j->stored = at != SERVER_NONE && is_reached(j, r->fleet.by_id[at]);
-	if (!j->stored)
-		return;
+	j->stored = true;
 	j->history = job_as_taken(j, tokens);
 	j->asks.tokens += j->history;
 	j->scratch->candidates[0].id = at;
 	j->n_candidates = 1;
 	memset(&j->candidates, 0, sizeof(j->candidates));
 	server_set_add(&j->candidates, at);
+}
+
+void job_stored_by_path(struct route *r, struct job *j, struct route_answer *a)
+{
+	struct span id = response_id_checked(prompt_response_of_path(j->path));
+	const struct server *s;
+	uint32_t tokens;
+	server_id at;
+
+	if (id.n == 0 || j->pool_seen == NULL || j->pool_opts->mode != MODE_ON)
+		return;
+	at = stored_at(r, j, prompt_response_hash(&r->key, id), &tokens);
+	r->stats.responses_followed += at != SERVER_NONE;
+	r->stats.responses_unknown += at == SERVER_NONE;
+	if (at == SERVER_NONE)
+		return;
+	s = r->fleet.by_id[at];
+	j->by_path = (struct decision_server){ .id = at, .tag = (uint32_t)s->name_hash };
+	a->server = span_str(memcpy(j->scratch->server, s->name, strlen(s->name) + 1));
+	a->why = WHY_STICKY;
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */

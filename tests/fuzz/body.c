@@ -427,11 +427,13 @@ static void run_path(const char *p, size_t n)
 {
 	enum prompt_api api = prompt_api_of_path(span_of(p, n));
 	struct span model = prompt_model_of_path(span_of(p, n));
+	struct span id = prompt_response_of_path(span_of(p, n));
 	const char *query = n ? memchr(p, '?', n) : NULL;
 	struct trace t = { 0 };
 
 	must(api < PROMPT_APIS && prompt_api_name(api) != NULL);
 	must(model.n == 0 || (model.p >= p && model.p + model.n < p + n));
+	must(id.n == 0 || (id.p > p && id.p + id.n <= p + n && memchr(id.p, '/', id.n) == NULL));
 	if (query != NULL)
 		n = (size_t)(query - p);
 	trace_bytes(&t, "/prefix", 7);

@@ -6,6 +6,7 @@ in part, and requests that continue a stored response.
 No verdict depends on speed: the next request is sent when the agent has the end of the one before.
 """
 import collections
+import http.client
 import os
 import random
 import sys
@@ -166,9 +167,42 @@ def a_drained_server_ends_what_it_has_stored():
                         equal(other.engine != at, True, "new work elsewhere, " + what)
 
 
+def ask_by_path(f, method, path):
+    """Returns the status of the answer."""
+    c = http.client.HTTPConnection("127.0.0.1", f.port, timeout=HANG_SECONDS)
+    try:
+        c.request(method, path, headers={"content-length": "0"} if method == "POST" else {})
+        r = c.getresponse()
+        r.read()
+        return r.status
+    finally:
+        c.close()
+
+
+def a_response_is_asked_for_where_it_is_stored():
+    """Any other engine answers 404."""
+    for binary in BINARIES:
+        with fleet(binary) as f:
+            stored = [respond(f, "begin %d " % i * 40) for i in range(8)]
+            wait_for("ids of responses", HANG_SECONDS,
+                     lambda: f.metrics()["kvroute_responses"] == len(stored))
+            if len({answer.engine for answer, _ in stored}) < 2:
+                raise AssertionError("all are at one engine: %r" % stored)
+            asks = (("GET", ""), ("GET", "?stream=true"), ("GET", "/input_items?limit=2"),
+                    ("POST", "/cancel"), ("DELETE", ""))
+            for method, end in asks:
+                for _, name in stored:
+                    equal(ask_by_path(f, method, "/v1/responses/" + name + end), 200,
+                          "HAProxy %s, %s %s%s" % (version_of(binary), method, name, end))
+            for path in ("nothing", "%2e%2e", "a" * 200, "x/y/z", "/"):
+                equal(ask_by_path(f, "GET", "/v1/responses/" + path), 404, path[:20])
+            equal(f.metrics()["kvroute_responses_followed_total"], len(asks) * len(stored),
+                  "followed")
+
+
 STORIES = [cut_turns_follow_their_session, without_a_session_all_are_served,
            one_name_for_everything_gains_nothing, a_response_is_continued_where_it_is_stored,
-           a_drained_server_ends_what_it_has_stored]
+           a_drained_server_ends_what_it_has_stored, a_response_is_asked_for_where_it_is_stored]
 
 if __name__ == "__main__":
     sys.exit(cases.main(STORIES, sys.argv))

@@ -180,7 +180,8 @@ static bool take_head(struct conn *c)
 	c->post = span_eq(h.method, SPAN("POST"));
 	c->no_body = span_eq(h.method, SPAN("HEAD"));
 	c->load = load_wanted(&h);
-	if (!c->post && !c->no_body && !span_eq(h.method, SPAN("GET"))) {
+	if (!c->post && !c->no_body && !span_eq(h.method, SPAN("GET")) &&
+	    !span_eq(h.method, SPAN("DELETE"))) {
 		refuse(c, 405, "this method is not known here");
 		return true;
 	}

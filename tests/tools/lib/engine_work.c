@@ -271,6 +271,42 @@ static void post(struct conn *c, enum api api)
 	}
 }
 
+#define RESPONSES	"/v1/responses/"
+
+/* Return the id in /v1/responses/ID, /v1/responses/ID/cancel or .../ID/input_items. */
+static struct span stored_id(struct span path)
+{
+	size_t n = sizeof(RESPONSES) - 1;
+	const char *end;
+
+	if (path.n <= n || memcmp(path.p, RESPONSES, n) != 0)
+		return SPAN("");
+	path = span_of(path.p + n, path.n - n);
+	end = memchr(path.p, '/', path.n);
+	return end != NULL ? span_of(path.p, (size_t)(end - path.p)) : path;
+}
+
+/* This engine has all that it has answered, whose ids have its name. */
+static void stored(struct conn *c, struct span id)
+{
+	char text[96], mine[96];
+	unsigned long long number;
+	struct buf b = { 0 };
+	const char *last;
+
+	snprintf(text, sizeof(text), "%.*s", (int)(id.n < 95 ? id.n : 95), id.p);
+	last = strrchr(text, '-');
+	number = last != NULL ? strtoull(last + 1, NULL, 10) : 0;
+	snprintf(mine, sizeof(mine), "stub-%.20s-%llu", c->e->o.name, number);
+	if (strcmp(text, mine) != 0 || number >= c->e->next_id) {
+		bad_request(c, 404, "no such response");
+		return;
+	}
+	buf_putf(&b, "{\"id\":\"%s\",\"object\":\"response\",\"status\":\"completed\"}", mine);
+	conn_respond(c, 200, "application/json", buf_span(&b));
+	buf_free(&b);
+}
+
 void engine_request(struct conn *c)
 {
 	const char *query = strchr(c->target, '?');
@@ -293,6 +329,8 @@ void engine_request(struct conn *c)
 		kv_give(c, span_str(query ? query + 1 : ""));
 	else if (span_eq(path, SPAN("/v1/loads")) && !c->post)
 		loads(c);
+	else if (stored_id(path).n > 0)
+		stored(c, stored_id(path));
 	else
 		bad_request(c, api != API_NONE ? 405 : 404, "there is nothing here");
 }

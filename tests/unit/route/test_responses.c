@@ -198,6 +198,95 @@ static void its_server_is_drained(void **state)
 	}
 }
 
+/* ---- by the path ---------------------------------------------------------------------------- */
+
+static const struct { const char *path; const char *body; bool found; } paths[] = {
+	{ "/v1/responses/resp_1", "", true },
+	{ "/v1/responses/resp_1?stream=true&starting_after=3", "", true },
+	{ "/v1/responses/resp_1/", "", true },
+	{ "/v1/responses/resp_1/cancel", "", true },
+	{ "/v1/responses/resp_1/cancel", "{}", true },
+	{ "/v1/responses/resp_1/cancel", "no JSON", true },
+	{ "/v1/responses/resp_1/input_items?limit=2", "", true },
+	{ "/openai/v1/responses/resp_1", "", true },
+	{ "/v1/responses/resp_2", "", false },
+	{ "/v1/responses/resp_1/other", "", false },
+	{ "/v1/responses/resp_1/cancel/cancel", "", false },
+	{ "/v1/responses/resp%5f1", "", false },
+	{ "/v1/responses//resp_1", "", false },
+	{ "/v1/other/resp_1", "", false },
+	{ "/v1/responses/?x=/v1/responses/resp_1", "", false },
+	{ "/v1/responses/", "", false },
+	{ "resp_1", "", false },
+	{ "", "", false },
+};
+
+static void a_path_names_it(void **state)
+{
+	struct decision d;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "resp_1");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		uint64_t followed = stats(&w).responses_followed;
+
+		w.q.load = SPAN("lb1/1;s1=1,0,0,1;s3=1,50,9,0");
+		w.q.path = span_str(paths[i].path);
+		send_body(&w, "get", span_str(paths[i].body));
+		if (is(w.a.server, "s3") != paths[i].found || stats(&w).responses_followed - followed !=
+		    paths[i].found || (w.a.why == WHY_STICKY) != paths[i].found)
+			fail_msg("%s with %s: %s", paths[i].path, paths[i].body, why_text(w.a.why));
+		assert_int_equal(w.a.alt.n, 0);
+		assert_int_equal(decisions_read(w.r->decisions, UINT64_MAX, &d, 1), 1);
+		assert_int_equal(d.chosen.id != SERVER_NONE, paths[i].found);
+	}
+	assert_int_equal(w.r->ledger.n, 0);
+	world_end(&w);
+}
+
+/* One of each thing that must keep a request from the server of "resp_1". */
+static void a_path_is_no_more_than_a_name(void **state)
+{
+	static char big[1 << 15];
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	w.q.tenant = SPAN("acme");
+	continue_response(&w, "", "hello");
+	stored(&w, FACT_FIRST, "resp_1");
+	w.q.path = SPAN("/v1/responses/resp_1");
+	send_body(&w, "get", SPAN(""));
+	assert_span(w.a.server, "s3");
+	w.q.tenant = SPAN("umbrella");
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	w.q.tenant = SPAN("acme");
+	w.q.load = SPAN("lb1/1;s3=0,0,0,1");
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	memset(big, 'x', sizeof(big));
+	memcpy(big, "/v1/responses/", 14);
+	w.q.path = span_of(big, sizeof(big));
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	memset(big, '/', sizeof(big));
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	w.o.pool_default.mode = MODE_SHADOW;
+	assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+	w.q.path = SPAN("/v1/responses/resp_1");
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	world_end(&w);
+}
+
 /* ---- its tokens ----------------------------------------------------------------------------- */
 
 static void finished(struct world *w, int64_t prompt_tokens, int64_t output_tokens, const char *id)
@@ -326,6 +415,8 @@ int main(void)
 		cmocka_unit_test(its_server_is_down),
 		cmocka_unit_test(its_server_has_no_weight),
 		cmocka_unit_test(its_server_is_drained),
+		cmocka_unit_test(a_path_names_it),
+		cmocka_unit_test(a_path_is_no_more_than_a_name),
 		cmocka_unit_test(its_prompt_counts),
 		cmocka_unit_test(a_stream_tells_them_later),
 		cmocka_unit_test(tenants_have_their_own),
