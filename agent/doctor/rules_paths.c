@@ -9,10 +9,11 @@
 
 enum maybe { NO, MAYBE, YES };
 
-/* The agent knows an API by the end of its path. */
+/* The agent knows an API by the end of its path; the last one is of a stored response. */
 static const char *const api_paths[] = {
 	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/v1/messages",
 	"/generate", "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent",
+	"/v1/responses/resp_1",
 };
 
 #define N_PATHS	(sizeof(api_paths) / sizeof(api_paths[0]))
