@@ -9,6 +9,10 @@ import tempfile
 
 from test_stub_engine import Engine, check, equal
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "it"))
+
+import demo_agents  # noqa: E402
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("B", "build/release"))
 DIR = os.path.join(BUILD, "tests/tools")
@@ -275,6 +279,19 @@ def test_what_is_no_plan_is_rejected():
         done = subprocess.run([os.path.join(DIR, "agents_plan"), *options], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=HANG)
         equal((done.returncode, done.stdout), (2, b""), " ".join(options))
+
+
+def test_the_plan_of_the_demo_is_varied():
+    """make demo LOAD=agents: 20K to 180K tokens, subagents, a compaction, edits."""
+    if demo_agents.CHOSEN:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = demo_agents.make_plan(folder)
+        has = demo_agents.contents(path)
+        check(demo_agents.is_varied(has), str(has))
+        check(not demo_agents.is_varied({**has, "compactions": 0}), "a plan without a compaction")
+        with open(path, "rb") as f:
+            equal(len(requests(f.read(), "messages")), has["turns"], "turns that are sent")
 
 
 def main():
