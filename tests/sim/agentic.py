@@ -3,12 +3,14 @@
 ahead of published rules by the goals of tests/bench/agentic.py; where caches are full, of rules
 that bind a session to a server; where they hold everything, as good as those; where they are nearly
 full, sizes of caches that are inferred are nearly as good as those that engines report; a body cut
-to 256 KB, or to 16 KB with a session, is as good as a whole one. All is simulated, so the figures
-are equal on every machine. tests/bench/agentic.py prints those of all rules."""
+to 256 KB, or to 16 KB with a session, is as good as a whole one; for clients that name no session,
+sessions.max_bytes is at least as good at its default as at 0. All is simulated, so the figures are
+equal on every machine. tests/bench/agentic.py prints those of all rules."""
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.path.join(TOP, os.environ.get("B", "build/release"), "kvroutectl")
@@ -16,6 +18,7 @@ FLEET = ["--engines", "4", "--profile", "8b-h100-bigkv"]
 NEARLY_FULL = ["--engines", "8", "--limit", "5000", "--seed", "13", "--seeds", "3", "--speed", "1"]
 ROOMY = ["--limit", "1500", "--seeds", "2", "--speed", "1"]
 FULL = ["--limit", "4000", "--seeds", "1", "--speed", "4"]
+NAMELESS = ["--limit", "1500", "--seeds", "3", "--speed", "1", "--no-session"]
 BOUND = ("sticky_least_loaded", "consistent_hash")
 BEHIND = ("dynamo", "chwbl", "prefix_hash", "least_conn")
 passed = failed = 0
@@ -46,6 +49,21 @@ def ahead(got, rule, ttft, hit):
           "%.0f %% less time to the first token, hit share %+.3f" % (100 * less, more))
 
 
+def without_names():
+    """A cut body without a name gets one from its visible part; a whole one gets none."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write("sessions: {max_bytes: 0}\n")
+        f.flush()
+        for what, cut in (("cut to 16 KB", ["--body-limit", "13336"]),
+                          ("cut to 256 KB", ["--body-limit", "259000"]), ("whole", [])):
+            on = run(["cost"], *cut, cell=NAMELESS)["cost"]
+            off = run(["cost"], *cut, "-f", f.name, cell=NAMELESS)["cost"]
+            noise = 0.02 if cut else 0
+            check("no session is named, bodies " + what + ": no worse than without sessions",
+                  on["ttft_mean"] <= (1 + noise) * off["ttft_mean"] and
+                  on["hit"] >= off["hit"] - noise / 10, of(on, off))
+
+
 def main():
     got = run(("cost", "sticky_least_loaded") + BEHIND)
     whole = got["cost"]
@@ -67,6 +85,7 @@ def main():
         r = run(["cost"], *cut)["cost"]
         check("a body cut to " + what, r["hit"] > whole["hit"] - 0.01 and
               r["ttft_mean"] < most * whole["ttft_mean"], of(r, whole))
+    without_names()
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed else 0
 
