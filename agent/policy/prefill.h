@@ -13,24 +13,7 @@
  * none. That is the reason to split at all: without it, splitting only balances. Only answers that
  * have begun are delayed: requests that wait for their first token, here or elsewhere, are not.
  *
- * Measured by tests/bench/prefill.py (make bench-prefill: 8 simulated 8b-h100, chats and documents
- * at three loads, means of 3 seeds). Seconds to the end of the answer, against 8 servers that do
- * both; in brackets milliseconds between tokens:
- *
- *      load    2 of 8 compute prompts for the others           4 of 8
- *              chat                documents                   chat    documents
- *      0.3     +2 %  (7.4, 7.3)    -6 %   (7.6, 8.3)            +8 %    +5 %
- *      0.7     -1 %  (9.5, 9.8)    -18 %  (12.6, 16.1)         +14 %    +3 %
- *      0.95    -5 %  (11.4, 12.2)  -17 %  (22.9, 29.8)         +19 %    +4 %
- *
- * So it pays where prompts are long and new, and with few prefill servers; it costs first tokens
- * (0.11 s for 0.08 in chats at 0.7, 0.19 for 0.07 with documents). On the same servers, the rule is
- * at most 4 % above the better of splitting all prompts and none, and 62 % below it at most.
- *
- * Turns of coding agents (97 % of a prompt is cached) are computed where they are decoded, because
- * no prefill server holds a session that was never computed there. On 8b-h100-bigkv, 2 of 8, at
- * 0.7: first tokens after 0.82 s and 15.7 s to the end; all together 0.78 and 15.5, splitting all
- * 2.50 and 15.1.
+ * Measured by make bench-prefill: doc/measured.md, "Prefill and decode apart".
  *
  * <stall>, by the time to the end of the answer above the best of four values, geometric mean: with
  * 2 of 8, 0: 32 %, 0.25: 1.7 %, 0.5: 0.7 %, 1: 1.2 %; with 4 of 8, 114 %, 7.6 %, 2.4 %, 1.0 %.

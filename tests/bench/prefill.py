@@ -21,7 +21,8 @@ time. With transfers as configured; then those of other speeds, to see what lear
 
     bench prefill_transfer workload=chat transfer=80:40 way=learned e2e_mean=.. split=..
 
-WORKLOADS, LOADS, ENGINES, PREFILLS, REQUESTS, SEEDS, PROFILE choose what is run.
+At the end the table of doc/measured.md. WORKLOADS, LOADS, ENGINES, PREFILLS, REQUESTS, SEEDS,
+PROFILE choose what is run.
 """
 import json
 import os
@@ -53,10 +54,14 @@ def sim(workload, load, presets, *options):
     return {r["policy"]: r for r in map(json.loads, out.splitlines())}
 
 
+def share_split(r):
+    return r["split"] / r["requests"] / int(r.get("seeds", 1))
+
+
 def figures(r):
     return ("ttft_mean=%.3f ttft_p99=%.2f itl_ms=%.2f e2e_mean=%.3f hit=%.3f split=%.3f" % (
         r["ttft_mean"], r["ttft_p99"], r["itl_mean"] * 1000, r["e2e_mean"], r["hit"],
-        r["split"] / r["requests"] / int(r["seeds"] if "seeds" in r else 1)))
+        share_split(r)))
 
 
 def cell(workload, load, together, prefill):
@@ -69,20 +74,37 @@ def cell(workload, load, together, prefill):
     best = min(("together", "never", "always"), key=lambda w: rows[w]["e2e_mean"])
     print("bench prefill_to_best %s e2e=%+.3f best=%s" % (
         head, rows["rule"]["e2e_mean"] / rows[best]["e2e_mean"] - 1, best), flush=True)
+    return rows
+
+
+def table(cells):
+    """Print the means of three ways, as markdown. <cells>: (workload, load, prefill), rows."""
+    shown = (("ttft_mean", "%.3f", 1), ("itl_mean", "%.1f", 1000), ("e2e_mean", "%.2f", 1))
+    print("\nTogether / always split / by the rule, %s engines, %s seeds" % (ENGINES, SEEDS))
+    print("| workload | load | prefill servers | first token, s | between tokens, ms | end, s |"
+          " split |\n|---|---|---|---|---|---|---|")
+    for (workload, load, prefill), rows in cells:
+        of = [rows[way] for way in ("together", "always", "rule")]
+        print("| %s | %s | %s | %s | %.0f, %.0f %% |" % (
+            workload, load, prefill,
+            " | ".join(" / ".join(how % (times * r[key]) for r in of) for key, how, times in shown),
+            100 * share_split(of[1]), 100 * share_split(of[2])))
 
 
 def main():
+    cells = []
     for workload in WORKLOADS:
         for load in LOADS:
             together = sim(workload, load, ["cost"])["cost"]
             for prefill in PREFILLS:
-                cell(workload, load, together, prefill)
+                cells.append(((workload, load, prefill), cell(workload, load, together, prefill)))
         for transfer in TRANSFERS:
             got = sim(workload, "0.7", list(START.values()), "--prefill", PREFILLS[0],
                       "--transfer", transfer)
             for way, preset in START.items():
                 print("bench prefill_transfer workload=%s transfer=%s way=%s %s" % (
                     workload, transfer, way, figures(got[preset])), flush=True)
+    table(cells)
 
 
 if __name__ == "__main__":
