@@ -22,8 +22,8 @@ from fleet import BUILD, HAPROXY, TOP, Fleet, edited
 
 # Engines with a cache of 400,000 tokens, where attention takes its share as on a GPU that is so
 # fast. Their speed is not configured.
-TPS = 20000
-ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.5", "--blocks", "25000", "--decode-ms",
+TPS = 32000
+ENGINE = ["--prefill-tps", str(TPS), "--attention-ns", "0.3", "--blocks", "25000", "--decode-ms",
           "6", "--step-tokens", "8192"]
 SECONDS = 36
 CHOSEN = "SESSIONS" in os.environ or "SEED" in os.environ
