@@ -105,9 +105,9 @@ def is_varied(has):
 
 
 def describe(has):
-    return ("HAProxy, four stub engines of %d tokens/s; %d sessions of agents, %d turns: %d "
-            "subagents, %d compactions,\n%d edits; prompts of %.0fK to %.0fK tokens, median %.0fK "
-            "(4 bytes each)" % (
+    return ("HAProxy, four stub engines of %d tokens/s; the plan: sessions %d, turns %d,\n"
+            "subagents %d, compactions %d, edits %d; prompts of %.0fK to %.0fK tokens, median "
+            "%.0fK (4 bytes each)" % (
                 TPS, has["sessions"], has["turns"], has["subagents"], has["compactions"],
                 has["edits"], has["smallest"] / 1000, has["largest"] / 1000,
                 has["median"] / 1000))
