@@ -28,6 +28,12 @@ void budget_give(struct budget *b, size_t n)
 	__atomic_fetch_sub(&b->used, n, __ATOMIC_RELAXED);
 }
 
+bool budget_is_low(const struct budget *b)
+{
+	return __atomic_load_n(&b->used, __ATOMIC_RELAXED) <
+	       __atomic_load_n(&b->max, __ATOMIC_RELAXED) / 2;
+}
+
 void budget_set(struct budget *b, size_t max)
 {
 	__atomic_store_n(&b->max, max, __ATOMIC_RELAXED);

@@ -21,6 +21,9 @@ enum budget_kind { BUDGET_FIRST, BUDGET_LARGE };
 bool budget_take(struct budget *b, enum budget_kind kind, size_t n);
 void budget_give(struct budget *b, size_t n);
 
+/* Return true if less than half is used, so that memory may be kept for later. */
+bool budget_is_low(const struct budget *b);
+
 void budget_set(struct budget *b, size_t max);
 
 #endif

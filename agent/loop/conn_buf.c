@@ -91,17 +91,23 @@ bool conn_buf_exchange(struct conn_buf *b, size_t cap, enum budget_kind kind, st
 	return true;
 }
 
-void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from)
+void conn_buf_replace(
+    struct conn_buf *b, const struct conn_buf *by, struct conn_buf *spare, struct budget *to)
 {
 	struct conn_buf old = *b;
 
-	if (!buf_alloc(b, cap, BUDGET_FIRST, from)) {
-		*b = old;
-		return;
-	}
+	*b = *by;
 	memcpy(b->p, conn_buf_bytes(&old), old.n);
 	conn_buf_wrote(b, old.n);
-	conn_buf_return(&old, spare, from);
+	conn_buf_return(&old, spare, to);
+}
+
+void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from)
+{
+	struct conn_buf small;
+
+	if (buf_alloc(&small, cap, BUDGET_FIRST, from))
+		conn_buf_replace(b, &small, spare, from);
 }
 
 void conn_buf_fini(struct conn_buf *b, struct budget *to)

@@ -52,7 +52,11 @@ void conn_buf_return(struct conn_buf *b, struct conn_buf *spare, struct budget *
  * Returns false, and keeps the old buffer, if there is no memory or the budget is used up. O(n). */
 bool conn_buf_exchange(struct conn_buf *b, size_t cap, enum budget_kind kind, struct budget *from);
 
-/* The same with a buffer of <cap> bytes, but return the old one. */
+/* The same with the empty buffer <by>, but return the old one. */
+void conn_buf_replace(
+    struct conn_buf *b, const struct conn_buf *by, struct conn_buf *spare, struct budget *to);
+
+/* The same with a new buffer of <cap> bytes. */
 void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from);
 
 void conn_buf_fini(struct conn_buf *b, struct budget *to);

@@ -7,10 +7,9 @@
  * So the waiting time of frames is known (overload_in.h).
  *
  * A connection has a buffer only while bytes wait in it, and then returns it to its worker, which
- * keeps one of each kind. So a thousand idle connections hold no buffer, and a busy one reads into
- * warm memory. The input buffer starts at 16 KiB. It is exchanged for one of the agreed frame size
- * + 4 if a frame needs it, and back when little waits. A large spare buffer is replaced by a small
- * one after a second without long frames.
+ * keeps one of each kind, and a few large ones (sock_spare.c). So a thousand idle connections hold
+ * no buffer, and a busy one reads into warm memory. The input buffer starts at 16 KiB. It is
+ * exchanged for one of the agreed frame size + 4 if a frame needs it, and back when little waits.
  *
  * All buffers of all connections share one budget (budget_in.h). When it or the heap is used up:
  *   - a frame too long for a first buffer is discarded while it arrives, and its NOTIFY is
@@ -70,7 +69,7 @@ static bool in_room(struct sock *s)
 	want = spop_conn_want(&s->serve.conn, conn_buf_bytes(in), in->n);
 	if (want > in->cap - in->at || in->n == in->cap - in->at)
 		conn_buf_pack(in);
-	if (s->losing || want <= in->cap || conn_buf_exchange(in, cap, BUDGET_LARGE, budget))
+	if (s->losing || want <= in->cap || sock_grow_in(s, cap))
 		return true;
 	if (in->n >= SPOP_HEAD_MAX) {
 		s->losing = true;
@@ -141,23 +140,6 @@ void sock_read(struct sock *s)
 		arrivals_read(&s->arrivals, 0, false, clock_usec());
 	if (!s->losing || s->skip == 0)
 		sock_answer(s);
-}
-
-bool sock_spares(struct worker *w)
-{
-	struct budget *budget = &w->agent->budget;
-	struct conn_buf none = { 0 };
-
-	return conn_buf_borrow(&w->spare_in, &none, SOCK_IN_FIRST, budget) &&
-	       conn_buf_borrow(&w->spare_out, &none, SOCK_OUT_BYTES, budget);
-}
-
-/* Restore the spare buffers after each event of <s>. If one is missing and cannot be allocated,
- * close <s>, which has it. May free <s>. */
-void sock_keep_spares(struct worker *w, struct sock *s)
-{
-	if (!sock_spares(w))
-		sock_no_memory(s);
 }
 
 /* Return a time before which the bytes of <s> arrived. After a long time without events the thread

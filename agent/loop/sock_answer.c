@@ -126,7 +126,7 @@ static void keep_rest(struct sock *s, const struct spop_rd *rd)
 
 	conn_buf_drop(in, in->n - rd->left);
 	if (in->n == 0) {
-		conn_buf_return(in, &s->w->spare_in, budget);
+		sock_return_in(s);
 		return;
 	}
 	conn_buf_wipe_rest(in);

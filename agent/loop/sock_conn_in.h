@@ -3,6 +3,7 @@
  *      sock.c          opening, readiness, reading, the order of reads in a turn
  *      sock_answer.c   received bytes to serve, answers to the socket
  *      sock_end.c      timeouts, draining, closing
+ *      sock_spare.c    spare buffers
  *      sock_log.c      log lines
  *
  * Functions that may free <s> say so. */
@@ -35,7 +36,6 @@ struct sock {
 void sock_set_phase(struct sock *s, enum sock_phase phase);
 void sock_watch(struct sock *s, int events);
 void sock_read(struct sock *s);			/* may free <s> */
-void sock_keep_spares(struct worker *w, struct sock *s);	/* may free <s> */
 
 /* sock_answer.c */
 void sock_answer(struct sock *s);		/* may free <s> */
@@ -50,6 +50,16 @@ void sock_free(struct sock *s, uint64_t *reason);	/* <reason>: a counter, or NUL
 void sock_no_memory(struct sock *s);		/* frees <s> */
 void sock_linger(struct sock *s);		/* everything is sent: wait for the peer to read it */
 bool sock_linger_read(struct sock *s);		/* discards input; returns true if more may come */
+
+/* sock_spare.c */
+/* Restore the spare buffers after each event of <s>. If one is missing and cannot be allocated,
+ * close <s>, which has it. May free <s>. */
+void sock_keep_spares(struct worker *w, struct sock *s);
+/* Exchange the input buffer for one of at least <cap> bytes, with the same content. Returns false
+ * if there is no memory or the budget is used up. */
+bool sock_grow_in(struct sock *s, size_t cap);
+void sock_return_in(struct sock *s);
+void sock_trim_spares(struct worker *w);	/* at each sweep */
 
 /* sock_log.c */
 bool sock_log_begin(struct log_line *ln, struct sock *s, enum log_level level, enum log_kind kind,

@@ -14,7 +14,6 @@
 #include "agent/loop/sock_conn_in.h"
 
 #define LINGER_MS	1000
-#define TRIM_SWEEPS	4
 
 void sock_free(struct sock *s, uint64_t *reason)
 {
@@ -29,7 +28,7 @@ void sock_free(struct sock *s, uint64_t *reason)
 	list_remove(&s->link);
 	list_remove(&s->ready);
 	serve_fini(&s->serve);		/* before <in>: it may finish a decision */
-	conn_buf_return(&s->in, &w->spare_in, &w->agent->budget);
+	sock_return_in(s);
 	conn_buf_return(&s->out, &w->spare_out, &w->agent->budget);
 	mem_free(s);
 }
@@ -45,7 +44,7 @@ void sock_linger(struct sock *s)
 {
 	shutdown(s->io.fd, SHUT_WR);
 	list_remove(&s->ready);
-	conn_buf_return(&s->in, &s->w->spare_in, &s->w->agent->budget);
+	sock_return_in(s);
 	sock_set_phase(s, SOCK_LINGER);
 	sock_watch(s, EV_READ);
 }
@@ -102,13 +101,6 @@ static struct sock *oldest_pending(struct worker *w, enum sock_phase phase, msec
 	return now - s->since >= age ? s : NULL;
 }
 
-/* Replace a large spare input buffer by a small one if no long frame came for a while. */
-static void trim_spare(struct worker *w)
-{
-	if (w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS)
-		conn_buf_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
-}
-
 void sock_sweep(struct worker *w, msec now)
 {
 	struct tune *t = &w->agent->tune;
@@ -120,7 +112,7 @@ void sock_sweep(struct worker *w, msec now)
 		end_idle(s);
 	while ((s = oldest_pending(w, SOCK_LINGER, now, LINGER_MS)) != NULL)
 		sock_free(s, NULL);
-	trim_spare(w);
+	sock_trim_spares(w);
 }
 
 /* Read what the kernel has, answer it, and end the connection after that. A peer that does not read

@@ -12,6 +12,11 @@
  * used up. */
 bool sock_spares(struct worker *w);
 
+/* Wipe them; to be called from time to time, because they hold bytes of prompts. */
+void sock_wipe_spares(struct worker *w);
+
+void sock_free_spares(struct worker *w);
+
 /* Take over <fd>; close it if there are too many connections. */
 void sock_open(struct worker *w, int fd, const union sockaddr_any *peer);
 

@@ -135,8 +135,7 @@ static void wipe_prompts(struct worker *w)
 	bool quiet = w->notifies_swept == w->count.notifies;
 
 	w->notifies_swept = w->count.notifies;
-	conn_buf_wipe(&w->spare_in);
-	conn_buf_wipe(&w->spare_out);
+	sock_wipe_spares(w);
 	if (!quiet)
 		touch_heap();
 	if (!quiet || !w->dirty)
@@ -322,8 +321,7 @@ void worker_free(struct worker *w)
 {
 	if (w == NULL)
 		return;
-	conn_buf_fini(&w->spare_in, &w->agent->budget);
-	conn_buf_fini(&w->spare_out, &w->agent->budget);
+	sock_free_spares(w);
 	if (w->loop != NULL)
 		ev_loop_destroy(w->loop);
 	route_scratch_free(w->env.scratch);

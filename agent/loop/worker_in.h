@@ -10,6 +10,8 @@
 #include "agent/loop/conn_buf_in.h"
 #include "agent/loop/overload_in.h"
 
+#define LARGE_SPARES	4
+
 /* Phases of a connection. Each has a list ordered by the time of the last frame. */
 enum sock_phase {
 	SOCK_HELLO,		/* accepted; no HELLO yet */
@@ -52,6 +54,8 @@ struct worker {
 	struct acceptor acceptor[LISTEN_MAX];
 	struct list socks[SOCK_PHASES];
 	struct conn_buf spare_in, spare_out;	/* given to connections that have bytes */
+	struct conn_buf large_in[LARGE_SPARES];	/* more of the large ones */
+	unsigned n_large;
 	struct spop_memory fragments;		/* from agent->budget */
 	unsigned sweeps_small;	/* sweeps since an input buffer held more than a first one can */
 	bool dirty;		/* the scanner has held a prompt since its last wipe */

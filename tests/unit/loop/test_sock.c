@@ -1,5 +1,5 @@
 /* test_sock.c - a SPOP connection on its socket: the answers are sent before the last decision is
- * finished, and it is finished whatever becomes of the connection. This file includes sock_answer.c
+ * finished, and it is finished whatever becomes of the connection; spare buffers. This file includes sock_answer.c
  * with a send() of its own. */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static void line_open(struct line *l)
 	l->a.route = l->w.r;
 	l->a.tune = (struct tune){
 		.max_connections = 8, .max_feeds = 8, .hello_timeout_ms = 10000, .idle_timeout_ms = 10000,
-		.drain_ms = 1000, .timeout_processing_ms = 1000, .max_frame_size = 16384,
+		.drain_ms = 1000, .timeout_processing_ms = 1000, .max_frame_size = 1 << 18,
 		.max_joined = 65536, .max_open = 4, .send_buffer = 65536,
 	};
 	budget_set(&l->a.budget, 16 << 20);
@@ -213,6 +213,155 @@ static void a_drain(void **state)
 	line_close(&l);
 }
 
+/* ---- spare buffers -------------------------------------------------------------------------- */
+
+#define LONG	100000u		/* bytes of a long frame */
+#define HALF	60000u		/* of them in its first part */
+#define CROWD	(LARGE_SPARES + 2)
+
+struct crowd {
+	struct line l;
+	int fd[CROWD];
+};
+
+static void connect_another(struct line *l)
+{
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	sock_open(sending.w, fd[1], &l->from);
+	l->fd = fd[0];
+	say_hello(&l->p, 1 << 18);
+	arrive(l);
+}
+
+static void crowd_open(struct crowd *c)
+{
+	line_open(&c->l);
+	close(c->l.fd);
+	for (unsigned i = 0; i < CROWD; i++) {
+		connect_another(&c->l);
+		c->fd[i] = c->l.fd;
+	}
+	forget(&c->l.p);
+}
+
+static void crowd_close(struct crowd *c)
+{
+	for (unsigned i = 1; i < CROWD; i++)
+		close(c->fd[i]);
+	c->l.fd = c->fd[0];
+	line_close(&c->l);
+}
+
+/* The first <n> connections send a part of a long frame. */
+static void send_part(struct crowd *c, unsigned n, size_t from, size_t to)
+{
+	static char text[LONG];
+	struct peer *p = &c->l.p;
+	struct spop_wr all;
+
+	memset(text, 'p', sizeof(text));
+	notify_begin(p, 1, 1);
+	message(p, "unknown");
+	arg_bin(p, "text", (struct span){ text, LONG });
+	frame_end(p);
+	all = p->in;
+	if (to > all.n)
+		to = all.n;
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(write(c->fd[i], all.p + from, to - from), to - from);
+		p->in.n = 0;
+		arrive(&c->l);
+	}
+}
+
+static void send_long_frames(struct crowd *c, unsigned n)
+{
+	send_part(c, n, 0, HALF);
+	send_part(c, n, HALF, SIZE_MAX);
+}
+
+static void large_buffers_are_used_again(void **state)
+{
+	struct worker *w;
+	struct crowd c;
+	uint64_t used;
+
+	(void)state;
+	crowd_open(&c);
+	w = sending.w;
+	send_long_frames(&c, CROWD);
+	assert_int_equal(w->n_large, LARGE_SPARES);
+	assert_true(w->spare_in.cap > SOCK_IN_FIRST);
+	used = c.l.a.budget.used;
+	for (unsigned i = 0; i < 3; i++) {
+		send_part(&c, LARGE_SPARES + 1, 0, HALF);
+		assert_int_equal(w->n_large, 0);
+		assert_int_equal(c.l.a.budget.used, used + w->spare_in.cap);
+		assert_int_equal(w->spare_in.cap, SOCK_IN_FIRST);
+		send_part(&c, LARGE_SPARES + 1, HALF, SIZE_MAX);
+		assert_int_equal(w->n_large, LARGE_SPARES);
+		assert_int_equal(c.l.a.budget.used, used);
+	}
+	assert_int_equal(w->count.notifies, CROWD + 3 * (LARGE_SPARES + 1));
+	crowd_close(&c);
+}
+
+static void spare_buffers_are_wiped(void **state)
+{
+	static const uint8_t zero[LONG];
+	struct crowd c;
+
+	(void)state;
+	crowd_open(&c);
+	send_long_frames(&c, CROWD);
+	for (unsigned i = 0; i < LARGE_SPARES; i++)
+		assert_true(sending.w->large_in[i].top > HALF);
+	sock_wipe_spares(sending.w);
+	for (unsigned i = 0; i < LARGE_SPARES; i++)
+		assert_memory_equal(sending.w->large_in[i].p, zero, LONG);
+	assert_memory_equal(sending.w->spare_in.p, zero, LONG);
+	crowd_close(&c);
+}
+
+static void large_buffers_are_freed_when_none_come(void **state)
+{
+	struct crowd c;
+
+	(void)state;
+	crowd_open(&c);
+	send_long_frames(&c, CROWD);
+	for (unsigned i = 0; i < 4; i++)
+		sock_sweep(sending.w, 0);
+	assert_int_equal(sending.w->n_large, LARGE_SPARES);
+	sock_sweep(sending.w, 0);
+	assert_int_equal(sending.w->n_large, 0);
+	assert_int_equal(c.l.a.budget.used, SOCK_IN_FIRST + SOCK_OUT_BYTES);
+	crowd_close(&c);
+}
+
+static void no_large_buffer_is_kept_above_half_of_the_budget(void **state)
+{
+	struct crowd c;
+
+	(void)state;
+	crowd_open(&c);
+	send_part(&c, CROWD, 0, HALF);
+	budget_set(&c.l.a.budget, c.l.a.budget.used);
+	send_part(&c, 2, HALF, SIZE_MAX);
+	assert_int_equal(sending.w->n_large, 0);
+	crowd_close(&c);
+
+	crowd_open(&c);
+	send_long_frames(&c, CROWD);
+	assert_int_equal(sending.w->n_large, LARGE_SPARES);
+	budget_set(&c.l.a.budget, c.l.a.budget.used);
+	sock_sweep(sending.w, 0);
+	assert_int_equal(sending.w->n_large, 0);
+	crowd_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +370,10 @@ int main(void)
 		cmocka_unit_test(a_send_that_fails),
 		cmocka_unit_test(the_connection_ends_with_the_request),
 		cmocka_unit_test(a_drain),
+		cmocka_unit_test(large_buffers_are_used_again),
+		cmocka_unit_test(spare_buffers_are_wiped),
+		cmocka_unit_test(large_buffers_are_freed_when_none_come),
+		cmocka_unit_test(no_large_buffer_is_kept_above_half_of_the_budget),
 	};
 
 	return cmocka_run_group_tests_name("loop sock", tests, NULL, NULL);
