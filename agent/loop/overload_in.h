@@ -61,7 +61,7 @@ struct arrivals {
 	unsigned n;		/* of end[], at[] */
 	enum serve_wait wait;	/* the worst verdict since the connection rested */
 	bool dated;		/* <apart> was measured */
-	bool more;		/* the last read left bytes */
+	bool more;		/* the last read may have left bytes */
 };
 
 /* Return true if another look is worth its cost: there is none, or the newest is <apart> old. */
@@ -70,7 +70,7 @@ bool arrivals_look_due(const struct arrivals *a, usec now, usec apart);
 /* Note that <unread> > 0 bytes wait at <at>. */
 void arrivals_seen(struct arrivals *a, size_t unread, usec at);
 
-/* Note that <n> bytes were read at <now>. <more>: some are left. */
+/* Note that <n> bytes were read at <now>. <more>: some may be left. */
 void arrivals_read(struct arrivals *a, size_t n, bool more, usec now);
 
 /* Note that no byte waited for a while. The next frame is judged by its own age. */

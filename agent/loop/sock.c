@@ -80,19 +80,12 @@ static bool in_room(struct sock *s)
 	return true;
 }
 
-/* Note that a read of <room> bytes returned <n>. */
+/* Note that a read of <room> bytes returned <n>. If it was full, more bytes may wait; the next read
+ * or the next turn tells, so no call is needed here. */
 static void note_read(struct sock *s, size_t n, size_t room)
 {
-	struct arrivals *a = &s->arrivals;
-	usec now = clock_usec();
-	int more = 0;
-
-	if (n == room && ioctl(s->io.fd, FIONREAD, &more) < 0)
-		more = 0;
-	arrivals_read(a, n, more > 0, now);
+	arrivals_read(&s->arrivals, n, n == room, clock_usec());
 	s->read_turn = s->w->turns;
-	if (more > 0 && arrivals_look_due(a, now, s->w->overload.apart_us))
-		arrivals_seen(a, (size_t)more, now);
 }
 
 /* Read after the bytes of <in>. Bytes of a lost frame are overwritten by the next read. */
