@@ -10,7 +10,8 @@
 #include "agent/os/clock.h"
 
 #define SWEEP_S		0.25
-#define HEAP_AHEAD	(112u << 10)	/* bytes for a sweep: of some 25 turns */
+#define HEAP_AHEAD	(112u << 10)	/* bytes for some 25 turns of conversations */
+#define HEAP_NOTIFIES	16		/* requests between two calls of touch_heap() */
 #define CROWDED_BY	2	/* connections more than the least busy thread */
 #define REST_US		50	/* longer than the kernel takes to tell which sockets are ready */
 /* of one turn; libev has allocated memory for as many before the first turn */
@@ -119,13 +120,14 @@ static void on_turn(struct ev_loop *loop, ev_check *c, int revents)
 /* Have the kernel give pages to the end of this thread's heap, where the next conversations will be
  * remembered: a request that needs a new page waits 5 us for it. glibc takes larger blocks from
  * elsewhere, and gives back what is above 128 KiB. */
-static void touch_heap(void)
+static void touch_heap(struct worker *w)
 {
 	uint8_t *p = mem_resize(NULL, HEAP_AHEAD, 1);
 
 	for (size_t i = 0; p != NULL && i < HEAP_AHEAD; i += 4096)
 		*(volatile uint8_t *)(p + i) = 0;
 	mem_free(p);
+	w->notifies_touched = w->count.notifies;
 }
 
 /* Wipe spare buffers, which is cheap, and the scanner if nothing has come since the last sweep. A
@@ -136,8 +138,6 @@ static void wipe_prompts(struct worker *w)
 
 	w->notifies_swept = w->count.notifies;
 	sock_wipe_spares(w);
-	if (!quiet)
-		touch_heap();
 	if (!quiet || !w->dirty)
 		return;
 	route_scratch_wipe(w->env.scratch);
@@ -165,6 +165,8 @@ static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents)
 {
 	struct worker *w = p->data;
 
+	if (w->count.notifies - w->notifies_touched >= HEAP_NOTIFIES)
+		touch_heap(w);
 	w->turn_ended = clock_usec();
 	leave_if_done(w);
 }

@@ -60,6 +60,7 @@ struct worker {
 	unsigned sweeps_small;	/* sweeps since an input buffer held more than a first one can */
 	bool dirty;		/* the scanner has held a prompt since its last wipe */
 	uint64_t notifies_swept;	/* count.notifies at the last sweep */
+	uint64_t notifies_touched;	/* and when pages were last added to the heap */
 	struct serve_env env;
 	bool draining;
 	struct serve_counters count;
