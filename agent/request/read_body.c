@@ -138,7 +138,8 @@ static size_t portion_at(uint64_t at, size_t n)
 }
 
 /* Feed the scanner as many bytes as it may take: a body of only brackets costs ten times its
- * bytes. Bytes beyond that count as not seen. */
+ * bytes. Bytes beyond that count as not seen. What is new in the body is remembered when its bytes
+ * are not needed any more, which is after its answer: request_keep_body(). */
 static void feed_scanner(struct request *rq)
 {
 	const struct prompt *p = body_prompt(rq->body);
@@ -151,7 +152,10 @@ static void feed_scanner(struct request *rq)
 	}
 	rq->enough = at < rq->raw.n;
 	rq->raw.n = at;
-	body_remember(rq->body, at, !rq->aside || rq->lasting);
+	if (rq->aside)
+		body_remember(rq->body, at, rq->lasting);
+	else
+		rq->new_turns = true;
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -250,6 +254,9 @@ void request_keep_body(struct request *rq)
 	if (rq->new_head.due)
 		heads_add(rq->env->heads, rq->new_head.tenant, rq->new_head.scope, rq->prompt);
 	rq->new_head.due = false;
+	if (rq->new_turns)
+		body_remember(rq->body, rq->raw.n, true);
+	rq->new_turns = false;
 	if (rq->sliced == NULL)
 		return;
 	if (rq->more)

@@ -171,6 +171,7 @@ struct request {
 	bool unknown;			/* the conversation's ids cannot be known */
 	struct prompt_head *head;	/* while the prompt is read */
 	struct request_head { bool due; uint64_t tenant, scope; } new_head;	/* to be stored at the end */
+	bool new_turns;			/* <raw> is to be remembered at the end */
 	enum prompt_mode mode;		/* of its pages; the body's own may differ */
 	uint32_t page;			/* bytes or ids in one */
 	uint32_t n_pages;		/* in scratch->pages */
@@ -202,8 +203,8 @@ bool request_take_body(struct request *rq, const struct request_message *m);
  * rq->ids_from cost as much as a first look at the conversation; they live as rq->ids. */
 const token_id *request_ids(const struct request *rq, uint64_t from, uint64_t n);
 
-/* The last step of a request, after which its bytes may change. Store the head of its body, and the
- * scanner where the next slice finds it, or free that. */
+/* The last step of a request, after which its bytes may change. Store the head of its body, what is
+ * new in it (turns.h), and the scanner where the next slice finds it, or free that. */
 void request_keep_body(struct request *rq);
 
 /* Tell if enough of a body in slices has come since the last decision for another one. */

@@ -831,6 +831,34 @@ static int end(void **state)
 	return 0;
 }
 
+/* So the answer does not wait for it. A request without an end is remembered at once. */
+static void a_body_is_remembered_at_the_end_of_its_request(void **state)
+{
+	static const char text[] =
+	    "{\"messages\":[{\"role\":\"user\",\"content\":\"where are my pages kept, please?\"},"
+	    "{\"role\":\"assistant\",\"content\":\"in the index\"}]}";
+	const struct request_message m = {
+		.path = span_str(path), .body = span_str(text), .seq = -1, .visible = -1, .whole = -1,
+	};
+	struct turns_stats before, after;
+	struct request rq;
+	struct reader r;
+
+	open_reader(&r, NULL, 1 << 20, 0, 16);
+	for (unsigned aside = 0; aside < 2; aside++) {
+		turns_clear(r.env.turns);
+		request_start(&rq, &r.env, &r.scratch, &m, 1);
+		rq.aside = rq.lasting = aside;
+		assert_true(request_take_body(&rq, &m));
+		turns_stats(r.env.turns, &before);
+		request_keep_body(&rq);
+		turns_stats(r.env.turns, &after);
+		assert_true(after.points > 0);
+		assert_int_equal(before.points, aside ? after.points : 0);
+	}
+	close_reader(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -845,6 +873,7 @@ int main(void)
 		cmocka_unit_test(states_far_back),
 		cmocka_unit_test(a_state_that_does_not_help_is_paid),
 		cmocka_unit_test(small_memories),
+		cmocka_unit_test(a_body_is_remembered_at_the_end_of_its_request),
 		cmocka_unit_test(others), cmocka_unit_test(ids_of_harmony),
 	};
 

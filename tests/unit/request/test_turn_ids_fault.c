@@ -76,12 +76,15 @@ static bool in_tokens(struct reader *r, struct request *rq, unsigned messages)
 		.pool = SPAN("pool"), .path = SPAN("/v1/chat/completions"),
 		.body = body_of(body, messages), .seq = -1, .visible = -1, .whole = -1, .wall_s = 1795000000,
 	};
+	bool tokens;
 
 	request_start(rq, &r->env, &r->scratch, &m, 1);
 	rq->work.left = REQUEST_WORK_FULL;
 	rq->in.model = "";
-	return request_take_body(rq, &m) && request_read_prompt(rq) == REQUEST_PROMPT &&
-	       rq->mode == PROMPT_TOKENS;
+	tokens = request_take_body(rq, &m) && request_read_prompt(rq) == REQUEST_PROMPT &&
+	    rq->mode == PROMPT_TOKENS;
+	request_keep_body(rq);
+	return tokens;
 }
 
 /* The same in three slices; all of them are looked at. Returns false if a look has no pages. */
