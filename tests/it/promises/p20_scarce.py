@@ -305,8 +305,8 @@ def real_memory_runs_out():
         large = [c if c.sock else a.client(1 << 20) for c in large]
         again = [c.notify("route", request("again", body)) for c in large]
         assert all(v.get("txn.server") for v in again), "no server afterwards: %r" % again
-        print("      of %d frames of 1 MB %d were answered without a look, and the connections of %d "
-              "were closed; 50 small ones with a server" % (len(large), lost, closed))
+        print("      of %d frames of 1 MB %d were answered without a look, and %d connections were "
+              "closed; 50 small frames got a server" % (len(large), lost, closed))
         for c in large:
             c.disconnect()
         ends_well(a, "")

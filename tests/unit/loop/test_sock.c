@@ -1,6 +1,6 @@
 /* test_sock.c - a SPOP connection on its socket: the answers are sent before the last decision is
- * finished, and it is finished whatever becomes of the connection; spare buffers. This file includes sock_answer.c
- * with a send() of its own. */
+ * finished, and it is finished whatever becomes of the connection; spare buffers. This file
+ * includes sock_answer.c with a send() of its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
