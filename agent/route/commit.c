@@ -16,7 +16,8 @@ static void settle_one(struct route *r, index_claim claim, bool confirm, msec no
 
 void settle_given(struct route *r, struct settling *st)
 {
-	index_give_output(r->index, st->given.at, st->given.room, st->given.since);
+	if (st->given.room > 0)
+		index_give_output(r->index, st->given.at, st->given.room, st->given.since);
 	st->given.room = 0;
 }
 
