@@ -286,10 +286,13 @@ deb-deps:
 	@tests/tools/deps.sh deb
 deb:
 	@packaging/deb.sh
+# beside these, what only make test-long needs: mmdebstrap, a compiler for arm64, qemu
+long-deps:
+	@tests/tools/deps.sh long
 # the schemas of Kubernetes for suite kubernetes (22 MB from PyPI)
 kubernetes-deps:
 	@python3 -m pip install -q --target build/python kubernetes-validate
-.PHONY: install uninstall sbom deb-deps deb kubernetes-deps
+.PHONY: install uninstall sbom deb-deps deb long-deps kubernetes-deps
 
 # ---- commands ----
 
@@ -443,7 +446,7 @@ engine:
 # the agent over SPOP with simulated engines; CELLS, LIMIT, PEERS: tests/sim/sim.py
 sim: all
 	@python3 tests/sim/sim.py
-# tests that take too long for make test
+# tests that take too long for make test; make long-deps first
 test-long: all tools
 	@tests/run.sh notifies-10m model-long model-asan failures-long scarce-long slack-long older \
 		asan-long socket-asan package debian13 readme arm64 \

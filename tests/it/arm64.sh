@@ -2,8 +2,7 @@
 # arm64.sh [PROGRAM...] - cross-compile the agent, kvroutectl and the unit programs for arm64 and
 # run them under qemu-user: all unit programs, or those named (as tok/test_split). Debian's
 # packages for arm64 are unpacked below build/arm64, so this machine's own packages stay as they
-# are. Skipped by name without cross compiler, qemu or archive; "make deb-deps" installs the
-# tools.
+# are. Skipped by name without cross compiler, qemu or archive; "make long-deps" installs the tools.
 # Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
@@ -16,9 +15,9 @@ out=build/arm64/out
 cannot() { skip "arm64: $1"; }
 
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64) ||
-	cannot "no qemu-user (make deb-deps)"
+	cannot "no qemu-user (make long-deps)"
 for tool in aarch64-linux-gnu-gcc mmdebstrap; do
-	command -v $tool > /dev/null || cannot "no $tool (make deb-deps)"
+	command -v $tool > /dev/null || cannot "no $tool (make long-deps)"
 done
 if [ ! -d "$sysroot" ]; then
 	mkdir -p build/arm64

@@ -20,7 +20,7 @@ at_end() { [ -z "$work" ] || rm -rf "$work"; }
 cannot() { skip "Debian 13: $1"; }
 
 [ "$(id -u)" = 0 ] || cannot "not root"
-command -v mmdebstrap > /dev/null || cannot "no mmdebstrap: make deb-deps"
+command -v mmdebstrap > /dev/null || cannot "no mmdebstrap: make long-deps"
 if [ ! -s "$tarball" ]; then
 	mkdir -p build/root
 	packages=gcc,make,libc6-dev,libev-dev,libpcre2-dev,libseccomp-dev,libxxhash-dev,libyaml-dev

@@ -2,8 +2,9 @@
 # package.sh - the life of the Debian package in a fresh root under a real systemd: install the
 # previous version, start, be attached to a running HAProxy by the doctor, route requests, reload,
 # hang and be restarted, get its key as a credential, be upgraded with its snapshot, be detached,
-# removed and purged. Needs root, the tools of "make deb-deps" and Debian's archive; skipped by name
-# without. Takes minutes: make test-long.
+# removed and purged. Then the package for developers: the example agent is compiled and checked.
+# Needs root, the tools of "make long-deps" and Debian's archive; skipped by name without. Takes
+# minutes: make test-long.
 #
 # The previous version is built of the last commit whose debian/changelog does not have this
 # version (PREVIOUS=commit: of that one). Without a history it is this one with a lower number.
@@ -11,7 +12,8 @@
 # "package.sh previous" prints that commit.
 #
 # SUITE: Debian's suite of the root, default: this machine's. NEW, OLD: built packages of this
-# suite; by default both are built here. Last line: "N passed, N failed[, N skipped]".
+# suite; by default both are built here. The packages that are built with NEW are in its folder.
+# Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 . tests/lib/results.sh
@@ -83,7 +85,7 @@ PREVIOUS=${PREVIOUS-$(previous)}
 
 [ "$(id -u)" = 0 ] || cannot "not root"
 for tool in mmdebstrap dpkg-buildpackage dh lintian nsenter unshare; do
-	command -v $tool > /dev/null || cannot "no $tool: make deb-deps"
+	command -v $tool > /dev/null || cannot "no $tool: make long-deps"
 done
 work=$(mktemp -d /var/tmp/kvroute-root-XXXXXX)
 
@@ -113,17 +115,38 @@ if [ -z "${OLD-}" ]; then
 	OLD=$work/old.deb
 fi
 old_version=$(dpkg-deb -f "$OLD" Version)
+new_version=$(dpkg-deb -f "$NEW" Version)
+dev=$(ls "${NEW%/*}/libkvroute-spoe-dev_${new_version}"_*.deb)
+debug=$(ls "${NEW%/*}/kvroute-dbgsym_${new_version}"_*.deb)
+
+# ---- debug symbols ----
+
+build_id() { readelf -n "$1" | sed -n 's/.*Build ID: //p'; }
+
+mkdir "$work/new" "$work/debug"
+dpkg-deb -x "$NEW" "$work/new"
+[ -n "$debug" ] && dpkg-deb -x "$debug" "$work/debug"
+result $? "there is a package of debug symbols"
+for p in sbin/kvroute bin/kvroutectl; do
+	! readelf -SW "$work/new/usr/$p" | grep -qE ' \.(symtab|debug_info) '
+	result $? "${p#*/} is stripped"
+	id=$(build_id "$work/new/usr/$p")
+	readelf -SW "$work/debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" 2> /dev/null |
+		grep -q ' \.debug_info '
+	result $? "its debug symbols are in that package: $id"
+done
 
 # ---- a fresh root ----
 
-if [ ! -s "$tarball" ]; then
+# one of before had no compiler
+if ! tar -tf "$tarball" ./usr/bin/gcc > /dev/null 2>&1; then
 	mkdir -p build/root
 	# what the packages need, without versions and alternatives
 	needs=$(for deb in "$OLD" "$NEW"; do
 		for field in Pre-Depends Depends; do dpkg-deb -f "$deb" $field; echo; done
 	done | tr ',' '\n' | sed -E 's/[(|].*//; s/ //g' | grep . | sort -u | paste -s -d ,)
 	# the name's end tells mmdebstrap the format
-	needs+=,systemd,systemd-sysv,dbus,haproxy,curl,procps,patch
+	needs+=,systemd,systemd-sysv,dbus,haproxy,curl,procps,patch,gcc,libc6-dev,pkg-config
 	mmdebstrap --variant=minbase --include="$needs" "$suite" "$tarball.new.tar" \
 		> build/root/log 2>&1 || cannot "no fresh root: build/root/log"
 	mv "$tarball.new.tar" "$tarball"
@@ -135,6 +158,7 @@ until_inside systemctl is-active multi-user.target || cannot "systemd does not c
 inside ip link set lo up 2> /dev/null || inside systemctl is-active haproxy > /dev/null || :
 cp "$OLD" "$work/root/var/tmp/old.deb"
 cp "$NEW" "$work/root/var/tmp/new.deb"
+cp "$dev" "$work/root/var/tmp/dev.deb"
 before=$(files)
 
 # ---- install, start ----
@@ -268,6 +292,21 @@ result $? "the snapshot of $old_version is read"
 inside grep -q credentials /etc/kvroute/kvroute.yaml
 result $? "the changed configuration stays"
 
+# ---- what this version's unit allows ----
+
+# MemoryDenyWriteExecute=yes
+journal | grep ' msg=started ' | tail -n 1 | grep -q ' regex=interpreted'
+result $? "it compiles no pattern to machine code"
+connects() {	# user, group: without other groups
+	inside setpriv --reuid "$1" --regid "$2" --clear-groups \
+		kvroutectl spop-check --only hello/usual --timeout 20000 unix@/run/kvroute/spop.sock 2>&1
+}
+out=$(connects haproxy haproxy)
+result $? "user haproxy speaks SPOP on the socket: $(tail -n 1 <<< "$out")"
+out=$(connects nobody nogroup)
+[[ $out == *'Permission denied'* ]]
+result $? "another user cannot: $out"
+
 # ---- remove, purge ----
 
 inside sh -c "kvroutectl doctor -c $cfg --remove | patch -s -d / -p1 &&
@@ -290,4 +329,21 @@ inside dpkg -P kvroute > "$work/log" 2>&1
 left=$(comm -13 <(echo "$before") <(files) | grep -vE "$own")
 [ -z "$left" ]
 result $? "a purge leaves nothing${left:+: $left}"
+
+# ---- the library ----
+
+inside dpkg -i /var/tmp/dev.deb > "$work/log" 2>&1
+status=$?
+result $status "libkvroute-spoe-dev is installed without the agent"
+[ $status -eq 0 ] || cat "$work/log"
+out=$(inside sh -c 'gcc -Wall -Wextra -Werror -O2 -o /usr/local/bin/spoa \
+	/usr/share/doc/libkvroute-spoe-dev/examples/spoa.c $(pkg-config --cflags --libs kvroute-spoe)' 2>&1)
+result $? "the example agent compiles by pkg-config${out:+: $out}"
+inside systemd-run -q --unit spoa /usr/local/bin/spoa 9500
+cp "$work/new/usr/bin/kvroutectl" "$work/root/usr/local/bin/"
+until_inside kvroutectl spop-check --only hello/usual 127.0.0.1:9500
+out=$(inside kvroutectl spop-check --timeout 20000 127.0.0.1:9500)
+status=$?
+result $status "it passes spop-check: $(tail -n 1 <<< "$out")"
+[ $status -eq 0 ] || grep -v '^ok' <<< "$out"
 finish

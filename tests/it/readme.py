@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""readme.py [package] [build] - what README.md tells a new user, done word for word: its commands
+"""readme.py [build] [package] - what README.md tells a new user, done word for word: its commands
 are taken from it and run as root in a fresh Debian. Default: both walks.
 
+  build     in roots of Debian's smallest set of packages: what "make demo" and "make test" begin
+            with, an installation, and in the first one "make deb-deps deb". Its packages are left
+            in build/readme.
   package   the section "Attach it to your HAProxy", under a real systemd, beside a HAProxy in
             operation. Clients send requests all the time, and none may fail. In the roots that
-            package.sh has made, with the packages of this commit. SUITE=name: only in this one;
-            DEB=path: with this package.
-  build     what "make demo" and "make test" begin with: the packages they need, and a build.
+            package.sh has made, with the packages of this commit: those of the walk "build", or
+            else of suites package and debian13. Its lines with "make" are not run.
 
-A root, package or archive that is not available is skipped by name. Last line: "N passed, N
-failed[, N skipped]"."""
+SUITE=name: only on that one. DEB=path: "package" with this package. A root, package or archive that
+is not available is skipped by name. Last line: "N passed, N failed[, N skipped]".
+"""
 import glob
 import os
 import re
@@ -23,6 +26,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 SECTION = "Attach it to your HAProxy"
 TREE = "/root/kvroute"
 CFG = "/etc/haproxy/haproxy.cfg"
+SUITES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+BUILT = os.path.join(TOP, "build/readme")   # packages of the walk "build"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HANG_SECONDS = 180
 STEP, MOST = 100, 1500  # requests before trial has a verdict: "about a thousand"
@@ -221,7 +226,7 @@ def walk(b, deb):
             variables += command + "\n"
             continue
         if command.startswith("make "):
-            print("done  %s" % command)         # the package is what it makes
+            print("      not run here: %s" % command)
             continue
         prepare(b, command)
         status, out = b.run("set -o pipefail\n" + variables + command)
@@ -250,13 +255,18 @@ def without_packages(b):
     result(b.good("kvroute -t -f /usr/local/etc/kvroute/kvroute.yaml"), "its file is valid")
 
 
-def of_this_commit(deb):
-    """False, too, if git is not there to tell."""
+def commit():
+    """The short name of this commit; empty if git does not tell."""
     if shutil.which("git") is None:
-        return False
-    head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=TOP, capture_output=True)
+        return ""
+    return subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=TOP, text=True,
+                          capture_output=True).stdout.strip()
+
+
+def of_this_commit(deb):
+    """False, too, if git does not tell."""
     files = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], capture_output=True).stdout
-    return not head.stdout or head.stdout.strip() in files
+    return commit() != "" and commit().encode() in files
 
 
 def codename():
@@ -266,13 +276,23 @@ def codename():
     return names.get("VERSION_CODENAME", "").strip('"')
 
 
+def wanted_suites():
+    return [s for s in SUITES if os.environ.get("SUITE", s) == s]
+
+
+def package_of(suite):
+    """Of the walk "build" if it was one of this commit; None if there is none."""
+    folders = [os.path.join(BUILT, suite), os.path.join(TOP, "build/root", suite)]
+    if suite == codename():
+        folders.append(os.path.join(TOP, "build/deb"))
+    found = [deb for f in folders for deb in glob.glob(os.path.join(f, "kvroute_*.deb"))]
+    return ([deb for deb in found if of_this_commit(deb)] + found + [None])[0]
+
+
 def package():
-    for suite, folder in ("bookworm", "deb"), ("trixie", "root/trixie"):
-        if os.environ.get("SUITE", suite) != suite:
-            continue
+    for suite in wanted_suites():
         tarball = os.path.join(TOP, "build/root/%s.tar" % suite)
-        deb = os.environ.get("DEB") or max(
-            glob.glob(os.path.join(TOP, "build", folder, "kvroute_*.deb")), default=None)
+        deb = os.environ.get("DEB") or package_of(suite)
         if deb is None or not os.path.exists(tarball):
             skip("no root or package of %s: tests/run.sh package debian13" % suite)
         elif "DEB" not in os.environ and not of_this_commit(deb):
@@ -296,40 +316,59 @@ COPY = """
 IN_ROOT = """
 mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
 yes | chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive bash -c "cd %s && $2"
+    DEBIAN_FRONTEND=noninteractive COMMIT="$3" bash -c "cd %s && $2"
 """ % TREE
 
 
+def build_commands(first):
+    """What the beginning of the text says, with what "make demo" and "make test" begin with, and an
+    installation; <first>: also the package."""
+    todo = [c for c in commands(section("")) if not c.startswith("make ")]
+    todo += ["make deps", "make -j$(nproc) -s QUIET=1 all tools", "./kvroute -V"]
+    todo += ["make -s install",
+             "/usr/local/sbin/kvroute -t -f /usr/local/etc/kvroute/kvroute.yaml"]
+    if first:
+        todo += [c for c in commands(section(SECTION)) if c.startswith("make ")]
+    return todo
+
+
+def build_in(suite, root, log, first):
+    """Run the commands in a root of Debian's smallest set of packages, with this machine's
+    network."""
+    def run(*argv):
+        return subprocess.run(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                              cwd=TOP).returncode == 0
+    if not run("mmdebstrap", "--variant=minbase", suite, root):
+        return skip("no packages of %s: %s" % (suite, log.name))
+    os.makedirs(root + TREE)
+    run("bash", "-c", COPY, "_", root + TREE)
+    shutil.copy("/etc/resolv.conf", root + "/etc/resolv.conf")
+    shutil.copy("/etc/hosts", root + "/etc/hosts")
+    for command in build_commands(first):
+        begun = time.time()
+        good = run("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c",
+                   IN_ROOT, "_", root, command, commit())
+        if not result(good, "%s: %s (%d s)" % (SUITES[suite], command, time.time() - begun)):
+            with open(log.name) as f:
+                print(f.read()[-3000:])
+            return None
+    shutil.rmtree(os.path.join(BUILT, suite), ignore_errors=True)
+    for deb in glob.glob(root + TREE + "/build/deb/*.deb"):
+        os.makedirs(os.path.join(BUILT, suite), exist_ok=True)
+        shutil.copy(deb, os.path.join(BUILT, suite))
+    return None
+
+
 def build():
-    """In a root of Debian's smallest set of packages, with this machine's network."""
     if shutil.which("mmdebstrap") is None:
-        return skip("no mmdebstrap: make deb-deps")
-    folder = tempfile.mkdtemp(prefix="kvroute-readme-", dir="/var/tmp")
-    root, log = os.path.join(folder, "root"), os.path.join(TOP, "build/readme-build.log")
-    try:
-        with open(log, "w") as f:
-            def run(*argv):
-                return subprocess.run(argv, stdout=f, stderr=f, stdin=subprocess.DEVNULL,
-                                      cwd=TOP).returncode == 0
-            if not run("mmdebstrap", "--variant=minbase", "bookworm", root):
-                return skip("no packages of bookworm: " + log)
-            os.makedirs(root + TREE)
-            run("bash", "-c", COPY, "_", root + TREE)
-            shutil.copy("/etc/resolv.conf", root + "/etc/resolv.conf")
-            shutil.copy("/etc/hosts", root + "/etc/hosts")
-            todo = [c for c in commands(section("")) if not c.startswith("make ")]
-            # then what "make demo" and "make test" begin with
-            todo += ["make deps", "make -j$(nproc) -s QUIET=1 all tools", "./kvroute -V"]
-            todo += ["make -s install", "/usr/local/sbin/kvroute -t -f "
-                     "/usr/local/etc/kvroute/kvroute.yaml"]
-            for command in todo:
-                if not result(run("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash",
-                                  "-c", IN_ROOT, "_", root, command), "Debian 12: " + command):
-                    with open(log) as g:
-                        print(g.read()[-3000:])
-                    return None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        return skip("no mmdebstrap: make long-deps")
+    for suite in wanted_suites():
+        folder = tempfile.mkdtemp(prefix="kvroute-readme-", dir="/var/tmp")
+        try:
+            with open(os.path.join(TOP, "build/readme-%s.log" % suite), "w") as log:
+                build_in(suite, os.path.join(folder, "root"), log, suite == wanted_suites()[0])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
@@ -338,7 +377,7 @@ def main(argv):
     if tool is None or shutil.which(tool) is None:
         skip("not root, or no nsenter")
     else:
-        for name in argv or ["package", "build"]:
+        for name in argv or ["build", "package"]:
             {"package": package, "build": build}[name]()
     print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
     return 1 if failed else 0

@@ -1,12 +1,13 @@
 #!/bin/bash
-# deps.sh [build] [demo] [test] [images] [deb] - install missing Debian packages (default: the first
-# three).
+# deps.sh [build] [demo] [test] [images] [deb] [long] - install missing Debian packages (default: the
+# first three).
 #
 #   build   for make
 #   demo    build, and a HAProxy
 #   test    demo, and the tests
 #   images  to make a base image without a registry
 #   deb     make deb: build, and what builds and checks Debian packages
+#   long    make test-long: deb, fresh roots, and programs for arm64
 #
 # Packages that would start a service (haproxy, prometheus, varnish) are not installed but unpacked
 # under build/ (unpack.sh):
@@ -31,8 +32,8 @@ want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-d
             libzmq3-dev libhiredis-dev"
 want_demo="python3"
 want_test="libcmocka-dev clang mandoc patch python3-zmq tmux openssl ca-certificates"
-want_deb="dpkg-dev debhelper fakeroot lintian pkg-config mmdebstrap python3 gcc-aarch64-linux-gnu \
-          libc6-dev-arm64-cross qemu-user-static"
+want_deb="build-essential dpkg-dev debhelper fakeroot libssl-dev lintian pkg-config python3"
+want_long="mmdebstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
 *) want_test+=" libclang-rt-dev" ;;
@@ -127,11 +128,14 @@ case $groups in
 *" build "*)
 	install $want_build
 	;;
-*" images "* | *" deb "*) ;;
+*" images "* | *" deb "* | *" long "*) ;;
 *)
-	echo "usage: ${0##*/} [build] [demo] [test] [images] [deb]" >&2
+	echo "usage: ${0##*/} [build] [demo] [test] [images] [deb] [long]" >&2
 	exit 2
 	;;
 esac
 case $groups in *" images "*) install debootstrap ;; esac
-case $groups in *" deb "*) install $want_build $want_deb ;; esac
+case $groups in
+*" long "*) install $want_build $want_deb $want_long ;;
+*" deb "*) install $want_build $want_deb ;;
+esac
