@@ -44,7 +44,8 @@ sidecar_cfg() { cluster $conf/haproxy.cfg; }
 agents_cfg() {
 	sed -E 's/192\.0\.2\.10:/kvroute-0:/; s/192\.0\.2\.11:/kvroute-1:/' \
 		$conf/recipes/two-agents.cfg > "$tmp"
-	cluster "$tmp"
+	# as recipes/log-token.cfg
+	cluster "$tmp" | sed "s/log-format '{/&\"token\":\"%[env(KVROUTE_TOKEN)]\",/"
 }
 
 # Lines of the section that begins with <$2> in <$1>, without that line and comments.

@@ -1,7 +1,8 @@
 #!/bin/bash
-# kubernetes.sh - the manifests of kubernetes/: they are what make.sh prints, they fit the schema of
-# Kubernetes, HAProxy and the agent accept the configurations in them, and HAProxy accepts the
-# snippets for ingress controllers. Last line: "N passed, N failed[, N skipped]".
+# kubernetes.sh - the manifests of kubernetes/: they are what make.sh prints, they have only fields
+# that Kubernetes knows, HAProxy and the agent accept the configurations in them, and HAProxy accepts
+# the snippets for ingress controllers. With each of these configurations, HAProxy, agents and stub
+# engines run and route two turns. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 . tests/lib/results.sh
@@ -13,6 +14,15 @@ trap 'rm -rf "$tmp"' EXIT
 value() {
 	awk -v key="  $2: |" '$0 == key { on = 1; next } on && /^ ? ? ?[^ ]/ { exit }
 		on { sub(/^    /, ""); print }' "$1"
+}
+
+# Route two turns with the configurations of manifest or controller <$1>; more arguments: those of
+# kubernetes_live.py.
+live() {
+	local out
+	out=$(python3 tests/it/kubernetes_live.py "$@" 2>&1)
+	result $? "a second turn is cached: $(head -n 1 <<< "$out")"
+	sed -n '2,60p' <<< "$out"
 }
 
 # Check a configuration with each installed HAProxy; names of the cluster become loopback.
@@ -47,9 +57,13 @@ for name in sidecar agents; do
 	result $? "$file has the configurations"
 	value $file api-paths.lst | grep -qx /v1/chat/completions
 	result $? "$file has the paths"
+	live "$file" "$tmp/$name.cfg" "$tmp/kvroute.spoe" "$tmp/$name.yaml" \
+		$([ $name = sidecar ] || echo 2)
 	accepted "the configuration of $file" "$tmp/$name.cfg"
-	"$B/kvroute" -t -f "$tmp/$name.yaml" > /dev/null
-	result $? "kvroute accepts the configuration of $file"
+	out=$("$B/kvroute" -t -f "$tmp/$name.yaml" 2>&1)
+	# others are about who can connect, which the policies limit
+	[ $? -eq 0 ] && ! grep -q token_file <<< "$out"
+	result $? "kvroute accepts the configuration of $file, and log lines cannot be forged"
 	# what every container must have
 	containers=$(grep -cE '^ +image: ' $file)
 	for line in 'readOnlyRootFilesystem: true' 'allowPrivilegeEscalation: false' \
@@ -62,6 +76,14 @@ for name in sidecar agents; do
 	result $? "$file has policies and probes"
 done
 
+if python3 -c 'import yaml' 2> /dev/null; then
+	out=$(python3 tests/it/manifests.py kubernetes/*.yaml 2>&1)
+	sed '$d' <<< "$out"
+	add_results "$(tail -n 1 <<< "$out")"
+else
+	skipped "fields of the manifests: python3-yaml is not installed"
+fi
+# with Kubernetes's own schemas, if they are here
 if PYTHONPATH=build/python python3 -c 'import kubernetes_validate' 2> /dev/null; then
 	out=$(PYTHONPATH=build/python python3 -m kubernetes_validate --strict kubernetes/*.yaml 2>&1)
 	result $? "the manifests fit the schema: $(grep -c ' passed ' <<< "$out") resources"
@@ -69,8 +91,6 @@ if PYTHONPATH=build/python python3 -c 'import kubernetes_validate' 2> /dev/null;
 elif command -v kubeconform > /dev/null; then
 	kubeconform -strict kubernetes/*.yaml
 	result $? "the manifests fit the schema"
-else
-	skipped "schema of Kubernetes: neither kubernetes-validate (make kubernetes-deps) nor kubeconform"
 fi
 
 # A configuration as a controller writes it: its own lines, the snippets, its servers.
@@ -93,8 +113,13 @@ for part in global frontend backend sections; do
 	[ "$(kubernetes/make.sh $part | wc -l)" -ge 3 ]
 	result $? "the snippet $part has lines"
 done
+grep -v '^ *#' haproxy-conf/kvroute.spoe > "$tmp/kvroute.spoe"
+# what README.md gives for the agent beside a controller
+sed -n '/^line. Run the agent/,/^Container, volumes/s/^    //p' kubernetes/README.md > "$tmp/ingress.yaml"
 controller SRV_1 SRV_2 > "$tmp/haproxytech.cfg"
+live haproxytech/kubernetes-ingress "$tmp/haproxytech.cfg" "$tmp/kvroute.spoe" "$tmp/ingress.yaml"
 accepted "the snippets as haproxytech/kubernetes-ingress uses them" "$tmp/haproxytech.cfg"
 controller srv001 srv002 > "$tmp/haproxy-ingress.cfg"
+live haproxy-ingress "$tmp/haproxy-ingress.cfg" "$tmp/kvroute.spoe" "$tmp/ingress.yaml"
 accepted "the snippets as haproxy-ingress uses them" "$tmp/haproxy-ingress.cfg"
 finish
