@@ -9,8 +9,8 @@ begun=$(mktemp)
 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 mkdir /added
 # by the time of the last change of an inode, because dpkg sets the other one
-find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /added \
-	-o -path /var/cache -o -path /var/lib/apt -o -path /var/log -o -path /etc/hosts \
+find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp \
+	-o -path /added -o -path /var/cache -o -path /var/lib/apt -o -path /var/log -o -path /etc/hosts \
 	-o -path /etc/hostname -o -path /etc/resolv.conf \) -prune -o \
 	-mindepth 1 -cnewer "$begun" -print0 |
 	tar --null --no-recursion -cf - -T - | tar -xpf - -C /added

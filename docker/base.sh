@@ -1,7 +1,6 @@
 #!/bin/bash
-# base.sh NAME - make a minimal Debian 12 image NAME with mmdebstrap, which takes half of the CPU time
-# of debootstrap, from this machine's apt sources. For machines without a container registry. Does
-# nothing if the image exists.
+# base.sh NAME - make a minimal Debian 12 image NAME with mmdebstrap, from this machine's apt
+# sources. For machines without a container registry. Does nothing if the image exists.
 set -eu
 name=$1
 here=$(cd "$(dirname "$0")/.." && pwd)

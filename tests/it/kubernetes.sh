@@ -1,8 +1,8 @@
 #!/bin/bash
 # kubernetes.sh - the manifests of kubernetes/: they are what make.sh prints, they have only fields
-# that Kubernetes knows, HAProxy and the agent accept the configurations in them, and HAProxy accepts
-# the snippets for ingress controllers. With each of these configurations, HAProxy, agents and stub
-# engines run and route two turns. Last line: "N passed, N failed[, N skipped]".
+# that Kubernetes knows, HAProxy and the agent accept the configurations in them, and HAProxy
+# accepts the snippets for ingress controllers. With each of these configurations, HAProxy, agents
+# and stub engines run and route two turns. Last line: "N passed, N failed[, N skipped]".
 set -u
 cd "$(dirname "$0")/../.."
 . tests/lib/results.sh
@@ -115,7 +115,8 @@ for part in global frontend backend sections; do
 done
 grep -v '^ *#' haproxy-conf/kvroute.spoe > "$tmp/kvroute.spoe"
 # what README.md gives for the agent beside a controller
-sed -n '/^line. Run the agent/,/^Container, volumes/s/^    //p' kubernetes/README.md > "$tmp/ingress.yaml"
+sed -n '/^line. Run the agent/,/^Container, volumes/s/^    //p' kubernetes/README.md \
+	> "$tmp/ingress.yaml"
 controller SRV_1 SRV_2 > "$tmp/haproxytech.cfg"
 live haproxytech/kubernetes-ingress "$tmp/haproxytech.cfg" "$tmp/kvroute.spoe" "$tmp/ingress.yaml"
 accepted "the snippets as haproxytech/kubernetes-ingress uses them" "$tmp/haproxytech.cfg"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""kubernetes_live.py WHAT HAPROXY.CFG KVROUTE.SPOE KVROUTE.YAML [AGENTS] - run HAProxy, AGENTS agents
-(default 1) and stub engines with configurations of kubernetes/, and route two turns of a
+"""kubernetes_live.py WHAT HAPROXY.CFG KVROUTE.SPOE KVROUTE.YAML [AGENTS] - run HAProxy, AGENTS
+agents (default 1) and stub engines with configurations of kubernetes/, and route two turns of a
 conversation: the second must go to the engine of the first and find its prompt there, and HAProxy's
 log line must reach the agent.
 

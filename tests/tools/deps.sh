@@ -1,6 +1,6 @@
 #!/bin/bash
-# deps.sh [build] [demo] [test] [images] [deb] [long] - install missing Debian packages (default: the
-# first three).
+# deps.sh [build] [demo] [test] [images] [deb] [long] - install missing Debian packages (default:
+# the first three).
 #
 #   build   for make
 #   demo    build, and a HAProxy
@@ -31,7 +31,8 @@ codename=$(. /etc/os-release 2> /dev/null && echo "${VERSION_CODENAME:-}") || co
 want_build="gcc make libc6-dev libev-dev libpcre2-dev libseccomp-dev libxxhash-dev libyaml-dev \
             libzmq3-dev libhiredis-dev"
 want_demo="python3"
-want_test="libcmocka-dev clang mandoc patch python3-yaml python3-zmq tmux openssl ca-certificates zsh"
+want_test="libcmocka-dev clang mandoc patch python3-yaml python3-zmq tmux openssl ca-certificates \
+           zsh"
 want_deb="build-essential dpkg-dev debhelper fakeroot libssl-dev lintian pkg-config python3"
 want_long="mmdebstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 case $codename in
