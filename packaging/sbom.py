@@ -23,6 +23,7 @@ LICENSES = {
     "libhiredis0.14": "BSD-3-Clause", "libhiredis1.1.0": "BSD-3-Clause", "libssl3": "Apache-2.0",
     "libssl3t64": "Apache-2.0",
 }
+ZMQ_MPL = "4.3.5"       # the first version under another license
 NAMESPACE = "https://spdx.org/spdxdocs/kvroute-"
 
 
@@ -73,6 +74,14 @@ def created():
         "%Y-%m-%dT%H:%M:%SZ")
 
 
+def license_of(name, version):
+    if name == "libzmq5" and version:
+        older = subprocess.run(["dpkg", "--compare-versions", version, "lt", ZMQ_MPL])
+        # with an exception for static linking, which has no name in SPDX
+        return "LGPL-3.0-or-later" if older.returncode == 0 else "MPL-2.0"
+    return LICENSES.get(name, "NOASSERTION")
+
+
 def package_of(name, version, source, what):
     """An SPDX package of a package of Debian."""
     system, release = distribution()
@@ -81,7 +90,7 @@ def package_of(name, version, source, what):
         "name": name, "versionInfo": version or "NOASSERTION", "comment": what,
         "supplier": "Organization: Debian", "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False, "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": LICENSES.get(name, "NOASSERTION"), "copyrightText": "NOASSERTION",
+        "licenseDeclared": license_of(name, version), "copyrightText": "NOASSERTION",
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
             "referenceLocator": "pkg:deb/%s/%s@%s?distro=%s-%s&upstream=%s" % (

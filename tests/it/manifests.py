@@ -224,8 +224,8 @@ def main(files):
         with open(name) as f:
             resources = list(yaml.safe_load_all(f))
         wrong = check_file(resources)
-        result(not wrong, "%s: %d resources fit Kubernetes's fields, and all that they name exists" %
-               (name, len(resources)))
+        result(not wrong, "%s: %d resources have known fields, and all that they name exists" % (
+            name, len(resources)))
         print("".join("      %s\n" % w for w in wrong), end="")
         tried, missed = 0, []
         for r in resources if not wrong else []:

@@ -135,6 +135,9 @@ for p in sbin/kvroute bin/kvroutectl; do
 		grep -q ' \.debug_info '
 	result $? "its debug symbols are in that package: $id"
 done
+out=$(python3 packaging/sbom.py --check "$work/new/usr/share/doc/kvroute/kvroute.spdx.json" \
+	"$work/new/usr/sbin/kvroute" "$work/new/usr/bin/kvroutectl" 2>&1)
+result $? "the package has an SBOM of its programs: $(tail -n 1 <<< "$out")"
 
 # ---- a fresh root ----
 
@@ -336,13 +339,15 @@ inside dpkg -i /var/tmp/dev.deb > "$work/log" 2>&1
 status=$?
 result $status "libkvroute-spoe-dev is installed without the agent"
 [ $status -eq 0 ] || cat "$work/log"
-out=$(inside sh -c 'gcc -Wall -Wextra -Werror -O2 -o /usr/local/bin/spoa \
-	/usr/share/doc/libkvroute-spoe-dev/examples/spoa.c $(pkg-config --cflags --libs kvroute-spoe)' 2>&1)
+out=$(inside sh -c 'cd /usr/share/doc/libkvroute-spoe-dev/examples &&
+	gcc -Wall -Wextra -Werror -O2 -o /usr/local/bin/spoa spoa.c \
+		$(pkg-config --cflags --libs kvroute-spoe)' 2>&1)
 result $? "the example agent compiles by pkg-config${out:+: $out}"
 inside systemd-run -q --unit spoa /usr/local/bin/spoa 9500
 cp "$work/new/usr/bin/kvroutectl" "$work/root/usr/local/bin/"
-until_inside kvroutectl spop-check --only hello/usual 127.0.0.1:9500
-out=$(inside kvroutectl spop-check --timeout 20000 127.0.0.1:9500)
+ctl=/usr/local/bin/kvroutectl
+until_inside $ctl spop-check --only hello/usual 127.0.0.1:9500
+out=$(inside $ctl spop-check --timeout 20000 127.0.0.1:9500)
 status=$?
 result $status "it passes spop-check: $(tail -n 1 <<< "$out")"
 [ $status -eq 0 ] || grep -v '^ok' <<< "$out"
