@@ -1,5 +1,5 @@
 #!/bin/bash
-# base.sh NAME - make a minimal Debian 12 image NAME with mmdebstrap, from this machine's apt
+# base.sh NAME - make a minimal Debian 12 image NAME with debootstrap, from this machine's apt
 # sources. For machines without a container registry. Does nothing if the image exists.
 set -eu
 name=$1
@@ -15,16 +15,20 @@ archive=$({ sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/*.sources
 tarball=$here/build/docker/bookworm.tar
 if [ ! -s "$tarball" ]; then
 	mkdir -p "${tarball%/*}"
-	# as in slim images: of the documentation only the copyrights, also of packages to come
-	# without usrmerge, which needs all of perl; and files of a container need no fsync()
-	mmdebstrap --variant=minbase --components=main --include=usr-is-merged \
-		--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --dpkgopt=force-unsafe-io \
-		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		--dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-include=/usr/share/doc/*/copyright' \
-		--customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
-		bookworm "$tarball.new.tar" "$archive" > "${tarball%.tar}.log" 2>&1 ||
+	root=$(mktemp -d)
+	trap 'rm -rf "$root"' EXIT
+	debootstrap --variant=minbase bookworm "$root" "$archive" > "${tarball%.tar}.log" 2>&1 ||
 		{ tail -n 5 "${tarball%.tar}.log" >&2; exit 1; }
-	mv "$tarball.new.tar" "$tarball"
+	rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
+		"$root"/usr/share/man/* "$root"/usr/share/locale/* "$root"/usr/share/info/*
+	# as in slim images: of the documentation only the copyrights, also of packages to come
+	find "$root/usr/share/doc" -type f ! -name copyright -delete
+	printf 'path-exclude /usr/share/%s/*\n' man locale info doc \
+		> "$root/etc/dpkg/dpkg.cfg.d/slim"
+	# and files of an image that is being built need no fsync()
+	printf '%s\n' 'path-include /usr/share/doc/*/copyright' force-unsafe-io \
+		>> "$root/etc/dpkg/dpkg.cfg.d/slim"
+	tar -C "$root" -cf "$tarball.new" .
+	mv "$tarball.new" "$tarball"
 fi
 docker import "$tarball" "$name" > /dev/null

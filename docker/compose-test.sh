@@ -44,7 +44,7 @@ small=$(grep -cE '^kvroute(-haproxy|-store|-engine)?: .* ([0-9]|[1-4][0-9]) MB o
 result $? "four images add less than 50 MB to the base"
 for image in kvroute kvroute-engine kvroute-haproxy kvroute-store kvroute-prometheus; do
 	[ -z "$(docker run --rm --network none --entrypoint find $image \
-		/var/cache/apt /var/lib/apt/lists -type f 2> /dev/null)" ]
+		/var/cache/apt /var/lib/apt/lists -type f -size +0 2> /dev/null)" ]
 	result $? "$image contains no cache of apt"
 done
 docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute \

@@ -135,7 +135,7 @@ case $groups in
 	exit 2
 	;;
 esac
-case $groups in *" images "*) install mmdebstrap ;; esac
+case $groups in *" images "*) install debootstrap ;; esac
 case $groups in
 *" long "*) install $want_build $want_deb $want_long ;;
 *" deb "*) install $want_build $want_deb ;;
