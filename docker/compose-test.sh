@@ -33,6 +33,8 @@ while os.getppid() == parent:
 read -r PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT <&"$hold"
 export PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
+COMMIT=${COMMIT-$(git rev-parse --short=12 HEAD 2> /dev/null)}
+export COMMIT
 docker/images.sh --build-arg OPT='-Og -DXXH_NO_INLINE_HINTS=1 -w' > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
@@ -51,9 +53,8 @@ docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute \
 	> build/docker-kvroute
 ! readelf -S build/docker-kvroute | grep -q ' \.symtab '
 result $? "its program is stripped"
-commit=$(git rev-parse --short=12 HEAD 2> /dev/null) || commit=
-docker run --rm --network none kvroute -V | grep -q "^kvroute .*commit $commit"
-result $? "it names its commit${commit:+, $commit}"
+docker run --rm --network none kvroute -V | grep -q "^kvroute .*commit $COMMIT"
+result $? "it names its commit${COMMIT:+, $COMMIT}"
 ! grep -q 'apt-get update' <(sed '/AS packages/,/^$/d' docker/Dockerfile.*) && [ "$(
 	for f in docker/Dockerfile.*; do sed -n '/^ARG BASE/,/apt-get update/p' "$f" | md5sum; done |
 		sort -u | wc -l)" -eq 1 ]

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 export BASE=${BASE:-debian:bookworm-slim}
 # for "kvroute -V" in the image
-COMMIT=${COMMIT:-$(git rev-parse --short=12 HEAD 2> /dev/null)} || COMMIT=
+COMMIT=${COMMIT-$(git rev-parse --short=12 HEAD 2> /dev/null)} || COMMIT=
 export COMMIT
 if ! docker image inspect "$BASE" > /dev/null 2>&1 &&
 	! timeout 15 docker pull -q "$BASE" > /dev/null 2>&1; then
