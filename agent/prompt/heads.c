@@ -9,16 +9,21 @@
  * one head. An opening seen again points to the head that came last. A head lives while an
  * opening points to it, a tenant while it has openings.
  *
- * Eviction is least recently used: one ring of all openings and one per tenant. Adding and
- * finding touch at most log2(messages) openings, which costs about two hashes of the message
- * pages. One mutex guards everything. Tables are allocated once, in proportion to the budget.
- * The budget counts heap bytes with the allocator's own. */
+ * Eviction follows use: one ring of all openings and one per tenant. A ring by use would write to
+ * the neighbors of each opening, which are in no cache; so a use only sets a bit in the opening,
+ * and the eviction reads it (CLOCK).
+ *
+ * Adding and finding touch at most log2(messages) openings, which costs about two hashes of the
+ * message pages. One mutex guards everything. Tables are allocated once, in proportion to the
+ * budget. The budget counts heap bytes with the allocator's own. */
 #include "agent/base/mem.h"
 #include "agent/prompt/heads_in.h"
 
 #define MIN_BYTES	65536u
 #define BYTES_AN_OPENING	128u	/* budget per bucket of the table of openings; one takes 64 */
 #define BYTES_A_HEAD		1024u	/* the same for the other two tables */
+#define KEY_BITS		(UINT64_MAX >> 1)
+#define PASSED_MOST	16u	/* openings passed over for one that is evicted */
 
 void heads_defaults(struct heads_opts *o)
 {
@@ -38,7 +43,7 @@ static struct entry **table_at(const struct table *t, uint64_t key)
 {
 	struct entry **e = table_bucket(t, key);
 
-	while (*e != NULL && (*e)->key != key)
+	while (*e != NULL && (*e)->key != (key & KEY_BITS))
 		e = &(*e)->next;
 	return e;
 }
@@ -52,7 +57,7 @@ static void table_add(struct table *t, struct entry *e, uint64_t key)
 {
 	struct entry **at = table_at(t, key);
 
-	e->key = key;
+	e->key = key & KEY_BITS;
 	e->next = NULL;
 	*at = e;
 }
@@ -129,7 +134,8 @@ static void opening_free(struct heads *h, struct opening *o)
 		tenant_free(h, t);
 }
 
-static void opening_touch(struct heads *h, struct opening *o)
+/* Make it the newest. */
+static void opening_renew(struct heads *h, struct opening *o)
 {
 	list_remove(&o->all);
 	list_remove(&o->mine);
@@ -137,20 +143,30 @@ static void opening_touch(struct heads *h, struct opening *o)
 	list_append(&o->head->tenant->openings, &o->mine);
 }
 
-static void evict(struct heads *h, struct opening *o)
+/* Evict <o>, the oldest, or pass over it if it was used; but pass over few in a row, because the
+ * lock is held. */
+static void evict(struct heads *h, struct opening *o, unsigned *passed)
 {
+	if (o->in.used && (*passed)++ < PASSED_MOST) {
+		o->in.used = false;
+		opening_renew(h, o);
+		return;
+	}
 	opening_free(h, o);
 	h->st.evicted++;
+	*passed = 0;
 }
 
-/* Evict until the budgets hold. The openings that were just added for <t> are the newest and fit
- * alone (may_keep), so neither loop reaches them, and <t> stays. */
+/* Evict until the budgets hold. Any head fits alone with its openings (head_is_fit), so a tenant
+ * with one opening is within its budget: <t> stays in the first loop. */
 static void trim(struct heads *h, const struct tenant *t)
 {
+	unsigned passed = 0;
+
 	while (t->bytes > h->opts.max_tenant_bytes)
-		evict(h, list_entry(t->openings.next, struct opening, mine));
+		evict(h, list_entry(t->openings.next, struct opening, mine), &passed);
 	while (h->st.bytes > h->opts.max_bytes)
-		evict(h, list_entry(h->openings.next, struct opening, all));
+		evict(h, list_entry(h->openings.next, struct opening, all), &passed);
 }
 
 /* ---- add ----------------------------------------------------------------------------------- */
@@ -275,30 +291,38 @@ static struct head *head_get(
 	return hd;
 }
 
+static struct opening *opening_new(struct heads *h, uint64_t key, struct head *hd)
+{
+	struct opening *o = mem_alloc(sizeof(*o));
+
+	if (o == NULL)
+		return NULL;
+	table_add(&h->by_opening, &o->in, key);
+	list_append(&h->openings, &o->all);
+	list_append(&hd->tenant->openings, &o->mine);
+	charge(h, hd->tenant, sizeof(*o));
+	h->st.openings++;
+	return o;
+}
+
 /* Returns true if the opening had no head or another one. */
 static bool opening_set(struct heads *h, uint64_t key, struct head *hd)
 {
 	struct opening *o = table_get(&h->by_opening, key);
-	struct head *old;
+	struct head *old = o != NULL ? o->head : NULL;
 
-	if (o == NULL) {
-		if ((o = mem_alloc(sizeof(*o))) == NULL)
-			return false;
-		list_init(&o->all);
-		list_init(&o->mine);
-		table_add(&h->by_opening, &o->in, key);
-		charge(h, hd->tenant, sizeof(*o));
-		h->st.openings++;
-	}
-	old = o->head;
+	if (o == NULL && (o = opening_new(h, key, hd)) == NULL)
+		return false;
 	if (old != NULL && old->tenant != hd->tenant)	/* another agent's keys make no sense */
+		return false;
+	o->in.used = old != NULL;
+	if (old == hd)
 		return false;
 	o->head = hd;
 	hd->n_openings++;
 	if (old != NULL)
 		head_unref(h, old);
-	opening_touch(h, o);
-	return old != hd;
+	return true;
 }
 
 void heads_store(struct heads *h, struct news *w, const struct parts *x)
@@ -307,6 +331,8 @@ void heads_store(struct heads *h, struct news *w, const struct parts *x)
 	uint32_t changed = 0;
 	struct head *hd;
 
+	for (uint32_t i = 0; i < w->n; i++)
+		__builtin_prefetch(*table_bucket(&h->by_opening, w->key[i]), 1);
 	if (t == NULL) {
 		w->n = 0;
 		return;
@@ -420,7 +446,7 @@ struct prompt_head *heads_find(struct heads *h, uint64_t tenant, uint64_t scope,
 
 	pthread_mutex_lock(&h->lock);
 	if ((o = find(h, tenant, scope, p)) != NULL && (out = copy_head(o->head)) != NULL)
-		opening_touch(h, o);
+		o->in.used = true;
 	h->st.found += out != NULL;
 	h->st.missed += out == NULL;
 	pthread_mutex_unlock(&h->lock);

@@ -12,7 +12,8 @@
 
 struct entry {			/* of a table: the first member of each struct stored in one */
 	struct entry *next;
-	uint64_t key;
+	uint64_t key : 63;
+	uint64_t used : 1;	/* of an opening: since it came or was passed over */
 };
 
 struct table {
