@@ -41,10 +41,21 @@ static struct shared_entry *entry_of(const struct shared_table *t, uint64_t key,
 	return (struct shared_entry *)(uintptr_t)&t->at[key % TABLE_ENTRIES];
 }
 
+/* What is left of counts of one time. The marks of a prompt were mostly counted at the same time,
+ * and exp() is most of the cost. */
+struct left {
+	msec at;
+	float share;
+};
+
 /* Counts do not grow if simulated time starts again. */
-static float decayed(const struct shared_entry *e, msec now)
+static float decayed(const struct shared_entry *e, msec now, struct left *l)
 {
-	return now > e->at ? e->n * (float)exp(-(double)(now - e->at) / DECAY_MS) : e->n;
+	if (now <= e->at)
+		return e->n;
+	if (l->at != e->at)
+		*l = (struct left){ e->at, (float)exp(-(double)(now - e->at) / DECAY_MS) };
+	return e->n * l->share;
 }
 
 static struct shared_entry counted(const struct shared_entry *e, uint32_t tag, float n, msec now)
@@ -56,24 +67,27 @@ static struct shared_entry counted(const struct shared_entry *e, uint32_t tag, f
 
 void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now)
 {
+	struct left left = { now, 1 };
+
 	for (uint32_t i = 0; i < m->n && m->depth[i] <= depth; i++) {
 		uint32_t tag;
 		struct shared_entry *e = entry_of(t, m->key[i], &tag);
 
-		*e = counted(e, tag, decayed(e, now), now);
+		*e = counted(e, tag, decayed(e, now, &left), now);
 	}
 }
 
 uint32_t shared_counts(const struct shared_table *t, const struct marks *m, uint32_t depth,
     msec now, float n[MARKS_MAX])
 {
+	struct left left = { now, 1 };
 	uint32_t i;
 
 	for (i = 0; i < m->n && m->depth[i] <= depth; i++) {
 		uint32_t tag;
 		const struct shared_entry *e = entry_of(t, m->key[i], &tag);
 
-		n[i] = e->tag == tag ? decayed(e, now) : 0;
+		n[i] = e->tag == tag ? decayed(e, now, &left) : 0;
 	}
 	return i;
 }
