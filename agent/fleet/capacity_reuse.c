@@ -111,26 +111,29 @@ static bool is_known(const struct capacity *c, uint32_t run)
 	return ((c->run - run) & RUN_BITS) < RUNS_MAX;
 }
 
-/* Return where <run> is in the order of ends; what is open is last. Of runs that nothing ended in,
- * the newer is later. */
-static uint64_t place_of(const struct capacity *c, uint32_t run)
+/* Return how many ends ago the last one of run <i> was, and one more; 0: some of it is open. */
+static uint32_t ends_ago(const struct capacity *c, uint32_t i)
 {
-	uint32_t i = run % RUNS_MAX, ago = c->open[i] > 0 ? 0 : c->ends - c->ended[i] + 1;
-
-	return (uint64_t)(UINT32_MAX - ago) << 32 | (RUNS_MAX - ((c->run - run) & RUN_BITS));
+	return (c->ends - c->ended[i] + 1) & -(uint32_t)(c->open[i] == 0);
 }
 
-/* Sum the tokens of later runs, and half of those in the same run. None is later than the newest
- * that is open. */
+/* Sum the tokens of later runs, and half of those in the same run. Runs are in the order of ends;
+ * what is open is last. Of runs that nothing ended in, the newer is later. None is later than the
+ * newest that is open. The loop has no branch, so that the compiler makes vectors of it. */
 static uint32_t distance(const struct capacity *c, uint32_t run)
 {
-	uint64_t d = c->live[run % RUNS_MAX] / 2, place = place_of(c, run);
+	uint32_t at = run % RUNS_MAX, older = (c->run - run) & RUN_BITS, ago = ends_ago(c, at);
+	uint64_t d = c->live[at] / 2;
 
-	if (((c->run ^ run) & RUN_BITS) == 0 && c->open[run % RUNS_MAX] > 0)
+	if (older == 0 && ago == 0)
 		return (uint32_t)d;
-	for (uint32_t i = 0; i < RUNS_MAX; i++)
-		if (place_of(c, c->run - i) > place)
-			d += c->live[(c->run - i) % RUNS_MAX];
+	for (uint32_t i = 0; i < RUNS_MAX; i++) {
+		uint32_t other = ends_ago(c, i);
+		uint32_t newer = (c->run - i) % RUNS_MAX < older;
+		uint32_t later = (other < ago) | ((other == ago) & newer);
+
+		d += c->live[i] & -later;
+	}
 	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
 }
 
