@@ -315,25 +315,25 @@ static void fluid_drain(struct server *s, msec now)
 		s->unseen_left_s = s->unseen_s;
 }
 
-/* Returns false if it is unknown by the facts of <step>. */
-static bool own_slowness(const struct server *s, enum fact_step step, double *slowness, msec now)
+/* Returns NULL if it is unknown by the facts of <step>. */
+static const struct slowness *own_slowness(const struct server *s, enum fact_step step, msec now)
 {
-	if (step == STEP_FIRST ? !rate_first_known(&s->rate, now) : !rate_headers_known(&s->rate, now))
-		return false;
-	*slowness = step == STEP_FIRST ? rate_by_first(&s->rate) : rate_by_headers(&s->rate);
-	return true;
+	if (step == STEP_FIRST)
+		return rate_first_known(&s->rate, now) ? &s->rate.by_first : NULL;
+	return rate_headers_known(&s->rate, now) ? &s->rate.by_headers : NULL;
 }
 
 /* The mean is of logarithms: half as fast and twice as fast are equally far from the same speed. */
 void pool_slowness(struct pool *p, msec now)
 {
-	double sum = 0, one;
+	const struct slowness *one;
+	double sum = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n_servers && p->policy->learn_rate; i++) {
-		if (!own_slowness(p->servers[i], p->step, &one, now))
+		if ((one = own_slowness(p->servers[i], p->step, now)) == NULL)
 			continue;
-		sum += log(one);
+		sum += one->log_x;
 		n++;
 	}
 	p->slowness = n > 0 ? exp(sum / (double)n) : 1;
@@ -345,18 +345,15 @@ void pool_slowness(struct pool *p, msec now)
  * follow it from server to server. */
 double server_slowness(const struct server *s, enum fact_step step, msec now)
 {
-	double all = s->pool->slowness, own;
+	const struct slowness *own = s->pool->policy->learn_rate ? own_slowness(s, step, now) : NULL;
+	double all = s->pool->slowness;
 
-	if (!s->pool->policy->learn_rate || !own_slowness(s, step, &own, now))
-		return all;
-	return own > ALIKE * all || own * ALIKE < all ? own : all;
+	return own != NULL && (own->x > ALIKE * all || own->x * ALIKE < all) ? own->x : all;
 }
 
 bool server_speed_known(const struct server *s, enum fact_step step, msec now)
 {
-	double own;
-
-	return own_slowness(s, step, &own, now);
+	return own_slowness(s, step, now) != NULL;
 }
 
 /* A learned rate needs a smaller floor than a guessed one: 0.017 if 0.3 is configured. Mean time to

@@ -22,11 +22,25 @@ static double bounded(double slowness)
 	return slowness < SLOWNESS_MIN ? SLOWNESS_MIN : slowness > SLOWNESS_MAX ? SLOWNESS_MAX : slowness;
 }
 
+static void sums_changed(struct rate *r)
+{
+	r->by_first.x = bounded(r->busy_s / r->work_s);
+	r->by_first.log_x = log(r->by_first.x);
+}
+
+static void quantile_changed(struct rate *r)
+{
+	r->by_headers.x = bounded(AMONG_DECODES * exp(r->log_q));
+	r->by_headers.log_x = log(r->by_headers.x);
+}
+
 void rate_init(struct rate *r, double slowness)
 {
 	double s = bounded(slowness);
 
 	*r = (struct rate){ .busy_s = s * PRIOR_S, .work_s = PRIOR_S, .log_q = log(s) };
+	sums_changed(r);
+	quantile_changed(r);
 }
 
 void rate_begin(struct rate *r, msec now)
@@ -67,6 +81,7 @@ static void start_anew(struct rate *r, msec sent)
 	r->busy_s = rate_by_first(r) * PRIOR_S;
 	r->work_s = PRIOR_S;
 	r->firsts = r->headers = r->early = 0;
+	sums_changed(r);
 }
 
 /* <now> may be a little in the past: threads read their clocks before they take the lock. */
@@ -84,6 +99,7 @@ struct rate_added rate_answered(struct rate *r, double work_s, msec sent, msec n
 		r->work_s = r->work_s * keep + added.work_s;
 		r->firsts = r->firsts * KEEP + 1;
 		r->learned = now;
+		sums_changed(r);
 	}
 	if (now > r->since)
 		r->since = now;
@@ -97,11 +113,12 @@ void rate_take_back(struct rate *r, struct rate_added added)
 	r->busy_s -= added.busy_s;
 	r->work_s -= added.work_s;
 	r->firsts = r->firsts > 1 ? r->firsts - 1 : 0;
+	sums_changed(r);
 }
 
 double rate_by_first(const struct rate *r)
 {
-	return bounded(r->busy_s / r->work_s);
+	return r->by_first.x;
 }
 
 void rate_headers(struct rate *r, double work_s, msec response_ms, msec now)
@@ -117,6 +134,7 @@ void rate_headers(struct rate *r, double work_s, msec response_ms, msec now)
 	r->early = r->early * KEEP + (x < SLOWNESS_MIN);
 	step = 1 / r->headers > STEP_LEAST ? 1 / r->headers : STEP_LEAST;
 	r->log_q += log(x > 1e-6 ? x : 1e-6) < r->log_q ? -step * (1 - QUANTILE) : step * QUANTILE;
+	quantile_changed(r);
 }
 
 static bool has_enough(double answers, msec learned, msec now)
@@ -136,7 +154,7 @@ bool rate_headers_known(const struct rate *r, msec now)
 
 double rate_by_headers(const struct rate *r)
 {
-	return bounded(AMONG_DECODES * exp(r->log_q));
+	return r->by_headers.x;
 }
 
 #define MILLION	1e6
@@ -157,10 +175,12 @@ void rate_recall(struct rate *r, struct rate_kept kept, msec now)
 		r->busy_s = r->work_s * bounded(kept.first / MILLION);
 		r->firsts = LEAST;
 		r->learned = now;
+		sums_changed(r);
 	}
 	if (kept.headers != 0) {
 		r->log_q = log(bounded(kept.headers / MILLION));
 		r->headers = LEAST;
 		r->learned = now;
+		quantile_changed(r);
 	}
 }

@@ -24,6 +24,11 @@
 #define SLOWNESS_MIN	0.02	/* 400,000 tokens a second where 8000 are configured */
 #define SLOWNESS_MAX	64
 
+/* With its logarithm, because both are read for each candidate of each decision. */
+struct slowness {
+	double x, log_x;
+};
+
 struct rate {
 	double busy_s, work_s;	/* sums; older ones weigh less */
 	msec since;		/* start of the busy time not counted yet; valid while work waits */
@@ -33,6 +38,7 @@ struct rate {
 	double log_q;		/* ln(q) */
 	double early, headers;	/* answers too early for any prefill; all answers counted */
 	msec learned;		/* last time */
+	struct slowness by_first, by_headers;	/* of the sums; of log_q */
 };
 
 /* <slowness>: that of its pool. */
@@ -65,7 +71,7 @@ void rate_headers(struct rate *r, double work_s, msec response_ms, msec now);
 bool rate_first_known(const struct rate *r, msec now);
 bool rate_headers_known(const struct rate *r, msec now);
 double rate_by_first(const struct rate *r);
-double rate_by_headers(const struct rate *r);		/* only if known */
+double rate_by_headers(const struct rate *r);		/* only if known, as in by_first, by_headers */
 
 /* For snapshots: slowness in millionths, by first tokens and by headers; 0: unknown. */
 struct rate_kept {
