@@ -1,10 +1,14 @@
 /* ledger.c - a hash table by uid, and lists by age and by slot through each entry.
  *
- * Sums at the server (open tokens, waiting work) change with the entry, so reading them is O(1). */
+ * Sums at the server (open tokens, waiting work) change with the entry, so reading them is O(1).
+ *
+ * Some closed entries are kept for those to come. A thread of SPOP opens them and another one
+ * closes them, so that both would meet in the heap of the first. */
 #include "agent/base/mem.h"
 #include "agent/fleet/ledger.h"
 
 #define BUCKETS_AT_START	256
+#define SPARE_MOST		256	/* some 110 KB */
 
 int ledger_init(struct ledger *l, size_t entry_bytes)
 {
@@ -14,8 +18,35 @@ int ledger_init(struct ledger *l, size_t entry_bytes)
 	return l->table ? 0 : -1;
 }
 
+static struct ledger_entry *spare_take(struct ledger *l)
+{
+	struct ledger_entry *e = l->spare;
+
+	l->spare = e->chain;
+	l->n_spare--;
+	return memset(e, 0, l->entry_bytes);
+}
+
+static struct ledger_entry *entry_alloc(struct ledger *l)
+{
+	return l->spare != NULL ? spare_take(l) : mem_alloc(l->entry_bytes);
+}
+
+static void entry_free(struct ledger *l, struct ledger_entry *e)
+{
+	if (l->n_spare == SPARE_MOST) {
+		mem_free(e);
+		return;
+	}
+	e->chain = l->spare;
+	l->spare = e;
+	l->n_spare++;
+}
+
 void ledger_fini(struct ledger *l)
 {
+	while (l->spare != NULL)
+		mem_free(spare_take(l));
 	while (l->table != NULL && !list_empty(&l->by_age)) {
 		struct list *at = l->by_age.next;
 
@@ -88,7 +119,7 @@ struct ledger_entry *ledger_open(struct ledger *l, uint64_t uid, struct server *
 				 const struct work *w, uint64_t prompt_tokens, uint64_t common_tokens,
 				 msec now)
 {
-	struct ledger_entry *e = mem_alloc(l->entry_bytes), **b;
+	struct ledger_entry *e = entry_alloc(l), **b;
 
 	if (e == NULL)
 		return NULL;
@@ -212,6 +243,6 @@ uint64_t ledger_close(struct ledger *l, struct ledger_entry *e, bool confirm, ms
 	if (!e->answered)
 		end_untimed(e, now);
 	entry_detach(e);
-	mem_free(e);
+	entry_free(l, e);
 	return claim;
 }

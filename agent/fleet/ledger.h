@@ -49,6 +49,8 @@ struct ledger {
 	size_t n, n_buckets;	/* a power of two */
 	size_t entry_bytes;
 	struct list by_age;	/* oldest first */
+	struct ledger_entry *spare;	/* closed, for the next to open; linked by <chain> */
+	size_t n_spare;
 };
 
 /* <entry_bytes>: size of the struct that begins with struct ledger_entry. Returns -1 if there is
