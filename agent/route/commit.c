@@ -31,23 +31,27 @@ void settle(struct route *r, struct settling *st, msec now)
 	settling_init(st);
 }
 
-void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
-    index_claim claim, server_id to, bool shadow, msec now)
+/* Give <claim> to the entry that is still open. The lock is held. */
+static bool claim_taken(
+    struct route *r, uint64_t uid, const struct ledger_pending *p, index_claim claim)
 {
-	struct ledger_entry *e;
-	bool attached = false;
+	struct ledger_entry *e = ledger_find(&r->ledger, uid);
+	bool taken = e != NULL && e->pending == p;
 
-	pthread_mutex_lock(&r->lock);
-	e = ledger_find(&r->ledger, uid);
-	if (e != NULL && e->pending == p) {
+	if (taken) {
 		e->claim = claim;
 		e->pending = NULL;
-		attached = true;
 	}
 	if (r->n_waiting > 0)
 		pthread_cond_broadcast(&r->finished);
-	pthread_mutex_unlock(&r->lock);
-	if (attached || claim == 0)
+	return taken;
+}
+
+/* Settle a claim that came after its entry was closed. */
+static void settle_late(struct route *r, const struct ledger_pending *p, index_claim claim,
+    server_id to, bool shadow, msec now)
+{
+	if (claim == 0)
 		return;
 	if (p->settled ? !p->confirm : shadow)
 		index_cancel(r->index, claim);
@@ -55,6 +59,18 @@ void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
 		index_confirm_at(r->index, claim, p->at, now);
 	else
 		index_confirm(r->index, claim, now);
+}
+
+void attach_claim(struct route *r, uint64_t uid, const struct ledger_pending *p,
+    index_claim claim, server_id to, bool shadow, msec now)
+{
+	bool taken;
+
+	pthread_mutex_lock(&r->lock);
+	taken = claim_taken(r, uid, p, claim);
+	pthread_mutex_unlock(&r->lock);
+	if (!taken)
+		settle_late(r, p, claim, to, shadow, now);
 }
 
 static void remember_sent(struct job *j, server_id to)
@@ -100,14 +116,19 @@ void job_tell_choice(struct route *r, struct job *j)
 
 void job_finished(struct route *r, struct job *j)
 {
-	if (j->seen_there) {
-		pthread_mutex_lock(&r->lock);
+	bool due = j->entered || j->claim != 0, taken = false;
+
+	if (!j->seen_there && !due)
+		return;
+	pthread_mutex_lock(&r->lock);
+	if (j->seen_there)
 		job_note_marks(r, j);
-		pthread_mutex_unlock(&r->lock);
-	}
-	if (j->entered || j->claim != 0)
-		attach_claim(r, j->rq.uid, &j->pending, j->claim, j->to, j->pool_opts->mode == MODE_SHADOW,
-		    j->rq.now);
+	if (due)
+		taken = claim_taken(r, j->rq.uid, &j->pending, j->claim);
+	pthread_mutex_unlock(&r->lock);
+	if (due && !taken)
+		settle_late(
+		    r, &j->pending, j->claim, j->to, j->pool_opts->mode == MODE_SHADOW, j->rq.now);
 }
 
 struct ledger_entry *finished_entry(struct route *r, uint64_t uid)
