@@ -96,14 +96,14 @@ struct watched_prompt {
 
 struct capacity {
 	uint64_t salt;			/* makes its keys in the table differ from those of other servers */
+	msec last_first;		/* first token of any request */
+	float unseen;			/* share of prompts that was not seen, smoothed */
 	uint32_t run;			/* number of the newest run */
 	uint32_t live[RUNS_MAX];	/* tokens last used in that run */
 	uint32_t open[RUNS_MAX];	/* requests of it that have not ended */
 	uint32_t ended[RUNS_MAX];	/* <ends> at its last end, or when it began */
 	uint32_t ends;			/* of requests, ever; may wrap */
 	struct watched_prompt watched;
-	msec last_first;		/* first token of any request */
-	float unseen;			/* share of prompts that was not seen, smoothed */
 	struct evidence own;
 	struct pace pace;
 	uint64_t recalled;		/* tokens, from a snapshot; 0: none */

@@ -64,48 +64,52 @@ struct slot {
 
 struct server {
 	char name[SERVER_NAME_MAX + 1];	/* "": requests of unknown servers, see fleet_nowhere() */
+
+	/* what a decision reads or writes for each candidate is together, in few cache lines */
 	uint64_t name_hash;		/* keyed */
 	struct pool *pool;
 	server_id id;
 	bool up;
 	enum load_backup backup;	/* from the last load string; stats rows are in <watch> */
 	uint32_t weight, conn, queue;	/* from the last load string; without any, from stats rows */
-	msec seen;			/* last load string that named it */
-	msec told;			/* last load string or row of another agent that named it, as far as told */
-	/* when its engine's cache was empty last, as far as known, also before the clock's 0 */
-	msec cleared;			/* or CLEARED_NEVER */
-	bool restored;			/* pages of it were loaded from a snapshot */
-	msec rowed;			/* first stats row; 0: none */
-	struct slot *slots[SLOTS_MAX];
-	unsigned n_slots;
 	uint32_t n_open;		/* over all slots */
 	int32_t extra;			/* sum of ledger_entry.extra */
+	msec seen;			/* last load string that named it */
+	/* when its engine's cache was empty last, as far as known, also before the clock's 0 */
+	msec cleared;			/* or CLEARED_NEVER */
 	uint64_t open_tokens;		/* prompt tokens of open requests */
 	uint64_t kv_tokens;		/* the same, without prefixes shared with other requests */
 	double unanswered_s;		/* prefill seconds sent there without a first token yet */
 	uint64_t unanswered_tokens;	/* the same in tokens that were not cached */
 	double unseen_s;		/* of <unanswered_s>, work.unseen_s */
 	double unseen_left_s;		/* the same, drained one second a second */
+	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
+	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */
 	uint32_t n_unanswered;		/* requests with that work */
 	uint32_t n_answered;		/* those whose first token was reported, ever, modulo 2^32 */
 	uint32_t n_elsewhere;		/* those without an answer yet whose work is elsewhere */
+	uint64_t last_pick;
+	uint64_t inferred;		/* cache tokens inferred: the larger of the two; 0: unknown */
+	struct penalty penalty;
+	uint32_t source;		/* number + 1 of its KV cache events; 0: none. For the owner */
+	unsigned n_slots;
+	struct slot *slots[SLOTS_MAX];
 	struct rate rate;
-	double fluid_s;			/* unanswered_s, drained one second a second: server_backlog() */
-	msec fluid_at;			/* <fluid_s> and <unseen_left_s> are as of then */
-	uint64_t last_pick, picked, hit_tokens;
+	struct engine_seen engine;
+	struct watch watch;		/* stats rows */
+
+	msec told;			/* last load string or row of another agent that named it, as far as told */
+	bool restored;			/* pages of it were loaded from a snapshot */
+	msec rowed;			/* first stats row; 0: none */
+	uint64_t picked, hit_tokens;
 	uint64_t picked_why[WHY_COUNT];	/* <picked> by the reason of the choice */
 	struct engine_hits hits;	/* told by its engine's metrics */
 	float empty_streams;		/* share of its streams that had no answer, smoothed */
 	float seen_streams;		/* what that would be if all had none: near 1 after some */
-	struct penalty penalty;
 	uint64_t failures;		/* requests that it failed */
-	struct watch watch;		/* stats rows */
-	char address[HOST_PORT_MAX + 1];	/* by the last of these; "": unknown */
-	struct engine_seen engine;
-	uint32_t source;		/* number + 1 of its KV cache events; 0: none. For the owner */
+	char address[HOST_PORT_MAX + 1];	/* by the last of <watch>; "": unknown */
 	msec stores_due;		/* a request with new blocks was sent then; 0: none. For the owner */
 	struct capacity capacity;
-	uint64_t inferred;		/* cache tokens inferred: the larger of the two; 0: unknown */
 	uint64_t inferred_here;		/* from <capacity>; 0: no evidence */
 	/* by another agent, which said so then; 0: none. For the owner */
 	uint64_t inferred_there, inferred_by;

@@ -33,9 +33,9 @@ struct watched {
 };
 
 struct watch {
-	struct watched by[WATCHERS_MAX];
 	unsigned n;
 	msec seen;		/* last row; 0: none */
+	struct watched by[WATCHERS_MAX];
 };
 
 /* All rows that still hold, together. */
@@ -98,13 +98,13 @@ struct engine_told {
 };
 
 struct engine_seen {
-	struct engine_told polled, passing;
-	/* the rest is of polled reports; only these two do not expire */
+	/* all but <passing> is of polled reports; only these two do not expire */
 	uint64_t capacity;	/* tokens in its cache; 0: not told */
 	uint32_t block_size;	/* tokens; 0: not told */
 	uint32_t excess, foreign;	/* see engine_take() */
 	uint32_t n_running, n_waiting, n_loaded;	/* adapters; running ones count as loaded */
 	uint32_t n_adapters;
+	struct engine_told polled, passing;
 	uint64_t adapter[ENGINE_ADAPTERS_MAX];	/* hashes of their names, set by the caller */
 };
 
