@@ -7,8 +7,8 @@ const struct unseen_tenant *unseen_of(const struct unseen *u, uint32_t tenant)
 {
 	static const struct unseen_tenant nothing;
 
-	for (unsigned i = 0; i < UNSEEN_TENANTS; i++)
-		if (u->of[i].tenant == tenant && tenant != 0)
+	for (unsigned i = 0; i < UNSEEN_TENANTS && tenant != 0; i++)
+		if (u->of[i].tenant == tenant)
 			return &u->of[i];
 	return &nothing;
 }
