@@ -69,7 +69,7 @@ struct jval make_tools(struct make *k, struct jval tools);
 /* system.c: the same for a template without the role "developer": such messages get the role
  * system, and if there is one, all texts of that role become one message at the start. */
 struct jval make_systems(struct make *k, struct jval messages);
-bool make_is_billing(struct jval text);	/* tells if it begins with x-anthropic-billing-header */
+bool make_is_billing(struct jval text);	/* tells if it begins as base/billing.h says */
 
 /* How many messages were made of the first ones of a body. */
 struct make_map {

@@ -4,6 +4,7 @@
  *
  * Source: vllm/renderers/hf.py (_convert_developer_to_system, _consolidate_system_messages).
  * Without a developer message nothing changes, not even a system message after others. */
+#include "agent/base/billing.h"
 #include "agent/chat/make_in.h"
 
 static bool is_role(struct jval message, const char *role)
@@ -13,10 +14,7 @@ static bool is_role(struct jval message, const char *role)
 
 bool make_is_billing(struct jval text)
 {
-	static const char begin[] = "x-anthropic-billing-header";
-
-	return is_str(text) && text.n >= sizeof(begin) - 1 &&
-	    memcmp(text.s, begin, sizeof(begin) - 1) == 0;
+	return is_str(text) && billing_begins(jval_span(text));
 }
 
 /* Copy a message, except for role and "tools". */

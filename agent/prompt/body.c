@@ -8,6 +8,7 @@
  * Files:   body_top.c      values of keys at the top    message.c  pages of messages, parts, calls
  *          body_message.c  values inside messages        names.c    model, adapter, salt, user
  *          body_value.c    values consumed whole         batch.c    prompts without messages
+ *          billing.c       a text that is left out
  *
  * Rules:
  *   - null counts as absent everywhere; so do [] and {} as tools, and an empty system text

@@ -16,7 +16,8 @@ enum level {
 };
 
 enum take {
-	TAKE_NOTHING, TAKE_SKIP, TAKE_TEXT, TAKE_JSON, TAKE_DIGEST, TAKE_NAME, TAKE_SALT, TAKE_MEDIA
+	TAKE_NOTHING, TAKE_SKIP, TAKE_TEXT, TAKE_BILLING, TAKE_JSON, TAKE_DIGEST, TAKE_NAME, TAKE_SALT,
+	TAKE_MEDIA
 };
 
 enum after {
@@ -45,6 +46,14 @@ struct media {
 	bool plain, skip;	/* leave the member's key out of the hash; leave the member out */
 };
 
+/* A text that may be left out (billing.c). */
+struct billing {
+	uint8_t held;		/* bytes that agree with the beginning; they are in no page yet */
+	bool part;		/* it is a part: a mark comes before it */
+	bool line;		/* only its first line is left out */
+	bool line_ended;
+};
+
 /* The state of one request; wiped before the next one. */
 struct request {
 	struct json json;
@@ -57,6 +66,7 @@ struct request {
 	struct pager *out;
 	struct digest digest;
 	struct media media;
+	struct billing billing;
 	enum name_slot name_slot, lora_slot, user_slot;
 	struct prompt_name name;
 	bool salt_seen[3];		/* cache_salt, extra_key, images of generate */
@@ -192,6 +202,13 @@ void body_part(struct body *b, enum json_event ev, struct span text);
 void body_call(struct body *b, enum json_event ev, struct span text);
 void body_message_value(struct body *b, enum json_event ev, struct span text);
 void body_parts_element(struct body *b, enum json_event ev);
+
+/* billing.c: a text that Claude Code changes with each request is left out */
+/* Tell if a text of the open message may begin so. <n_parts>: open parts around such a text. */
+bool billing_may_begin(const struct body *b, unsigned n_parts);
+/* Consume it, at JSON_STRING. <part>: it is a part of a content. */
+void billing_start(struct body *b, enum after after, bool part);
+void billing_event(struct body *b, enum json_event ev, struct span text);
 
 /* named.c: names of which only a hash is kept */
 /* Set what <slot> names. <h>: hash of its value; 0: void. <text>: the value, or its start */

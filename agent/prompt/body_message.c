@@ -94,7 +94,9 @@ static void content_start(struct body *b, enum json_event ev)
 	struct message *m = &b->r.msg;
 
 	message_run(&b->env, m, b->r.rule, RUN_CONTENT, ev == JSON_NULL);
-	if (ev == JSON_STRING)
+	if (ev == JSON_STRING && billing_may_begin(b, 0))
+		billing_start(b, AFTER_CONTENT, false);
+	else if (ev == JSON_STRING)
 		body_value_text(b, &m->run[RUN_CONTENT], AFTER_CONTENT);
 	else if (ev == JSON_ARRAY)
 		body_enter(b, IN_PARTS, ev);
@@ -213,6 +215,11 @@ void body_part(struct body *b, enum json_event ev, struct span text)
 
 	switch ((enum act)r->act) {
 	case ACT_TEXT:
+		if (ev == JSON_STRING && r->arg == MARK_TEXT && billing_may_begin(b, 1)) {
+			part_payload_later(&b->env, m, r);
+			billing_start(b, AFTER_NOTHING, true);
+			break;
+		}
 		if (r->arg == MARK_THINK && ev == JSON_STRING)
 			b->r.shape |= SHAPE_THOUGHTS;
 		part_payload(&b->env, m, r, ev == JSON_STRING ? r->arg : 0, ev != JSON_STRING);
@@ -305,6 +312,8 @@ void body_parts_element(struct body *b, enum json_event ev)
 	if (ev == JSON_OBJECT && m->n_parts < PART_LEVELS) {
 		part_open(m);
 		body_enter(b, IN_PART, ev);
+	} else if (ev == JSON_STRING && billing_may_begin(b, 0)) {
+		billing_start(b, AFTER_NOTHING, true);
 	} else if (ev == JSON_STRING) {
 		part_text(&b->env, m);
 		body_value_text(b, &m->run[RUN_CONTENT], AFTER_NOTHING);

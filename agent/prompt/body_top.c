@@ -32,7 +32,10 @@ static void system_start(struct body *b, enum json_event ev)
 	b->prompt.system_seen = ev == JSON_NULL;
 	if (ev == JSON_STRING) {
 		system_open(b);
-		body_value_text(b, &b->r.msg.run[RUN_CONTENT], AFTER_SYSTEM);
+		if (billing_may_begin(b, 0))
+			billing_start(b, AFTER_SYSTEM, false);
+		else
+			body_value_text(b, &b->r.msg.run[RUN_CONTENT], AFTER_SYSTEM);
 	} else if (ev == JSON_ARRAY) {
 		system_open(b);
 		body_enter(b, IN_PARTS, ev);

@@ -2,6 +2,7 @@
  *
  *   TAKE_SKIP     ignore the value
  *   TAKE_TEXT     a string: hash it into pages
+ *   TAKE_BILLING  the same, unless it begins as billing.c says
  *   TAKE_JSON     any value: hash its JSON text into pages
  *   TAKE_DIGEST   a string: compute one hash (role, name)
  *   TAKE_NAME     a string: keep it (model, adapter, salt, user)
@@ -113,6 +114,9 @@ void body_value_event(struct body *b, uint16_t depth, enum json_event ev, struct
 
 	switch (r->take) {
 	case TAKE_TEXT:		/* on_event() handles the text itself */
+		break;
+	case TAKE_BILLING:
+		billing_event(b, ev, text);
 		break;
 	case TAKE_JSON:
 		text = value_text(b, ev, text);

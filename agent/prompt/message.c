@@ -165,21 +165,33 @@ static void mark(struct page_env *env, struct message *m, uint8_t byte)
 	m->any = true;
 }
 
+/* Drop what the part held if it has had a payload of <r>. */
+static void drop_payload(struct page_env *env, struct message *m, const struct rule *r)
+{
+	struct part *p = &m->part[m->n_parts - 1];
+
+	if (!(p->seen >> rule_part_bit(r) & 1))
+		return;
+	snapshot_restore(env, &p->before, &m->run[RUN_CONTENT]);
+	m->any = p->before.any;
+	p->seen = 0;
+	p->call = false;
+}
+
+void part_payload_later(struct page_env *env, struct message *m, const struct rule *r)
+{
+	drop_payload(env, m, r);
+	m->part[m->n_parts - 1].seen |= 1ull << rule_part_bit(r);
+}
+
 void part_payload(struct page_env *env, struct message *m, const struct rule *r, uint8_t byte,
 		  bool null)
 {
-	struct part *p = &m->part[m->n_parts - 1];
-	uint64_t bit = 1ull << rule_part_bit(r);
-
-	if (p->seen & bit) {
-		snapshot_restore(env, &p->before, &m->run[RUN_CONTENT]);
-		m->any = p->before.any;
-		p->seen = 0;
-		p->call = false;
-	}
-	if (null)
+	if (null) {
+		drop_payload(env, m, r);
 		return;
-	p->seen |= bit;
+	}
+	part_payload_later(env, m, r);
 	mark(env, m, byte);
 }
 

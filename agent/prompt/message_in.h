@@ -74,7 +74,9 @@ void part_close(struct page_env *env, struct message *m);
  * same key replaces what the part held. */
 void part_payload(struct page_env *env, struct message *m, const struct rule *r, uint8_t mark,
 		  bool null);
-void part_text(struct page_env *env, struct message *m);	/* a bare string among the parts */
+/* The same, but part_text() follows, unless the text is left out. */
+void part_payload_later(struct page_env *env, struct message *m, const struct rule *r);
+void part_text(struct page_env *env, struct message *m);	/* a text comes, of a part or a bare one */
 
 void call_open(struct message *m);
 void call_arguments(struct page_env *env, struct message *m);

@@ -23,10 +23,12 @@
  *
  * rules.c lists the keys of each API. Rules for all APIs:
  *   - if a key comes twice the last one wins, as in the engines, also inside a message
- *   - the order of keys does not matter, except that a truncated body lacks what it did not reach
+ *   - the order of keys does not matter, except that a truncated body lacks what it did not reach,
+ *     and that billing.c looks for a role before the content
  *   - tool calls, tool results, tool definitions count as JSON text without white space
  *   - images, audio, video, files count as one page, by a hash of their content or URL
- *   - ids, cache_control, annotations and similar, which change between turns, do not count
+ *   - ids, cache_control, annotations and similar, which change between turns, do not count; nor does
+ *     the text of base/billing.h at the beginning of a system text (billing.c)
  *   - a body is valid if it is JSON and has a prompt; nothing else is checked here
  * Prefix property: the segments of a truncated body are prefixes of those of the whole body. The
  * one exception is a key that comes twice, which replaces pages of the first that were shown

@@ -328,7 +328,27 @@ static inline void ref_value_text(struct run_ref *r, const struct node *x)
 	}
 }
 
-static inline void ref_parts(struct run_ref *r, const struct node *list, int level);
+/* What is done with a text that begins as that of Claude Code which differs with each request. */
+enum ref_billing { BILLING_STAYS, BILLING_LINE, BILLING_ALL };
+
+/* Add a text, or what is left of it. <part>: with a mark before it. */
+static inline void ref_words(struct run_ref *r, const struct log *text, enum ref_billing how, bool part)
+{
+	static const char begin[] = "x-anthropic-billing-header";
+	const char *p = text->p, *end = p + text->n;
+
+	if (how != BILLING_STAYS && text->n >= strlen(begin) && memcmp(p, begin, strlen(begin)) == 0) {
+		p = how == BILLING_LINE ? memchr(p, '\n', text->n) : NULL;
+		if (p == NULL || ++p == end)
+			return;
+	}
+	if (part)
+		ref_mark(r, 0xff);
+	ref_add(r, p, (size_t)(end - p));
+}
+
+static inline void ref_parts(
+    struct run_ref *r, const struct node *list, int level, enum ref_billing how);
 
 static inline bool ref_is_media(const struct node *x)
 {
@@ -381,10 +401,13 @@ static inline bool ref_brings(const struct node *x, int level)
 	return (ref_json_mark(x) != 0 || ref_is_media(x)) && x->type != '0';
 }
 
-static inline void ref_payload(struct run_ref *r, const struct node *x, int level)
+static inline void ref_payload(
+    struct run_ref *r, const struct node *x, int level, enum ref_billing how)
 {
-	if (ref_is_text(x)) {
-		ref_mark(r, is(x, "text") ? 0xff : is(x, "thinking") ? 0xfd : 0xfc);
+	if (is(x, "text")) {
+		ref_words(r, &x->text, level == 0 ? how : BILLING_STAYS, true);
+	} else if (ref_is_text(x)) {
+		ref_mark(r, is(x, "thinking") ? 0xfd : 0xfc);
 		ref_add(r, x->text.p, x->text.n);
 	} else if (is(x, "content")) {
 		ref_mark(r, 0xfb);
@@ -392,7 +415,7 @@ static inline void ref_payload(struct run_ref *r, const struct node *x, int leve
 			ref_add(r, x->text.p, x->text.n);
 		} else {
 			r->any = false;
-			ref_parts(r, x, level + 1);
+			ref_parts(r, x, level + 1, how);
 		}
 		ref_add(r, "\xf9", 1);
 		r->any = true;
@@ -407,7 +430,8 @@ static inline void ref_payload(struct run_ref *r, const struct node *x, int leve
 	}
 }
 
-static inline void ref_part(struct run_ref *r, const struct node *part, int level)
+static inline void ref_part(
+    struct run_ref *r, const struct node *part, int level, enum ref_billing how)
 {
 	const struct node *use[64];
 	bool call = false;
@@ -423,37 +447,37 @@ static inline void ref_part(struct run_ref *r, const struct node *part, int leve
 			use[n++] = x;
 	}
 	for (k = 0; k < n; k++) {
-		ref_payload(r, use[k], level);
+		ref_payload(r, use[k], level, how);
 		call = call || ref_json_mark(use[k]) != 0;
 	}
 	if (call)
 		ref_call_name(r, get(part, "name"));
 }
 
-static inline void ref_parts(struct run_ref *r, const struct node *list, int level)
+static inline void ref_parts(
+    struct run_ref *r, const struct node *list, int level, enum ref_billing how)
 {
 	size_t i;
 
 	for (i = 0; i < list->n; i++) {
 		const struct node *x = list->kid[i];
 
-		if (x->type == 's') {
-			ref_mark(r, 0xff);
-			ref_add(r, x->text.p, x->text.n);
-		} else if (x->type == '{' && level < 2) {
-			ref_part(r, x, level);
-		}
+		if (x->type == 's')
+			ref_words(r, &x->text, level == 0 ? how : BILLING_STAYS, true);
+		else if (x->type == '{' && level < 2)
+			ref_part(r, x, level, how);
 	}
 }
 
-static inline void ref_content(struct run_ref *r, const struct node *x)
+static inline void ref_content(
+    struct run_ref *r, const struct node *x, enum ref_billing text, enum ref_billing parts)
 {
 	if (x == NULL)
 		return;
 	if (x->type == 's')
-		ref_add(r, x->text.p, x->text.n);
+		ref_words(r, &x->text, text, false);
 	else if (x->type == '[')
-		ref_parts(r, x, 0);
+		ref_parts(r, x, 0, parts);
 }
 
 /* Find the arguments and the name of a call: the last of its own members and of those in its
@@ -557,6 +581,23 @@ static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct r
 		ref_run_free(&run[i]);
 }
 
+/* Return what is done with texts of <content>, a member of <m>: they are the system's, unless another
+ * role comes before them. */
+static inline enum ref_billing ref_billing_of(
+    const struct prompt_ref *p, const struct node *m, const struct node *content)
+{
+	const struct node *role = NULL;
+	size_t i;
+
+	for (i = 0; i < m->n && m->kid[i] != content; i++)
+		if (is(m->kid[i], "role"))
+			role = m->kid[i];
+	if (role != NULL && role->type == 's' && !text_is(role, "system"))
+		return BILLING_STAYS;
+	return p->api == API_MESSAGES ? BILLING_ALL :
+	       p->api == API_CHAT || p->api == API_RESPONSES ? BILLING_LINE : BILLING_STAYS;
+}
+
 static inline bool ref_message(struct prompt_ref *p, const struct node *m)
 {
 	static const char *const asides[] = { "reasoning_content", "reasoning", "refusal", NULL };
@@ -566,9 +607,12 @@ static inline bool ref_message(struct prompt_ref *p, const struct node *m)
 	struct run_ref run[3] = { ref_run(p), ref_run(p), ref_run(p) };
 	static const struct node assistant = { .type = 's', .text = { .p = (char *)"assistant", .n = 9 } };
 	const struct node *role = get(m, "role"), *type = NULL, *aside = NULL, *text;
+	enum ref_billing how;
 
 	if (p->api == API_RESPONSES) {
-		ref_content(&run[0], last_of(m, contents));
+		text = last_of(m, contents);
+		how = ref_billing_of(p, m, text);
+		ref_content(&run[0], text, how, how);
 		text = last_of(m, texts);
 		if (text != NULL)
 			ref_value_text(&run[1], text);
@@ -576,13 +620,14 @@ static inline bool ref_message(struct prompt_ref *p, const struct node *m)
 		if (text_is(type, "message"))
 			type = NULL;
 	} else if (p->api == API_CONTENTS) {
-		ref_content(&run[0], get(m, "parts"));
+		ref_content(&run[0], get(m, "parts"), BILLING_STAYS, BILLING_STAYS);
 		if (text_is(role, "model"))
 			role = &assistant;
 		ref_final(p, &p->messages, run, ref_name(p->key, role), 0, 0, true);
 		return text_is(role, "system") || text_is(role, "developer");
 	} else {
-		ref_content(&run[0], get(m, "content"));
+		how = ref_billing_of(p, m, get(m, "content"));
+		ref_content(&run[0], get(m, "content"), how, how);
 		ref_calls(&run[1], last_of(m, calls));
 		aside = last_of(m, asides);
 		if (aside != NULL && aside->type == 's')
@@ -613,8 +658,10 @@ static inline void ref_plain(struct prompt_ref *p, struct page_vec *to, const st
 			     const char *role)
 {
 	struct run_ref run[3] = { ref_run(p), ref_run(p), ref_run(p) };
+	bool may = to == &p->system && p->api != API_CONTENTS;
 
-	ref_content(&run[0], content);
+	ref_content(&run[0], content, may ? BILLING_LINE : BILLING_STAYS,
+		    !may ? BILLING_STAYS : p->api == API_MESSAGES ? BILLING_ALL : BILLING_LINE);
 	ref_final(p, to, run, ref_digest(p->key, role, strlen(role)), 0, 0, false);
 }
 

@@ -5,6 +5,7 @@
 #define S10	"0123456789"
 #define S50	S10 S10 S10 S10 S10
 #define S64	S50 S10 "0123"
+#define BILL	"x-anthropic-billing-header: cc_version=1; cch=0a1b2;"
 
 static void test_paths(void **state)
 {
@@ -145,6 +146,24 @@ static void test_counts(void **state)
 		    "{'messages':[{'content':[{'type':'tool_result',"
 		    "'content':[{'type':'text','text':'ab'},{'type':'image','source':{'type':'url','url':'u'}},"
 		    "{'text':'c'}]}]}]}" },
+		/* what Claude Code puts before its system prompt does not count */
+		{ API_MESSAGES, "1/0/1", 0, 3,
+		    "{'system':[{'type':'text','text':'" BILL "'},{'type':'text','text':'abc'}],"
+		    "'messages':[{'role':'user'}]}" },
+		{ API_MESSAGES, "0/0/1", 0, 0,
+		    "{'messages':[{'role':'user'}],'system':[{'text':'" BILL "\\nabc'}]}" },
+		{ API_MESSAGES, "1/0/1", 0, 3, "{'system':'" BILL "\\nabc','messages':[{'role':'user'}]}" },
+		{ API_CHAT, "0/0/1", 1, 3,
+		    "{'messages':[{'role':'system','content':[{'text':'" BILL "'},{'text':'abc'}]}]}" },
+		{ API_CHAT, "0/0/1", 1, 3, "{'messages':[{'role':'system','content':'" BILL "\\nabc'}]}" },
+		{ API_CHAT, "0/0/1", 1, 0, "{'messages':[{'role':'system','content':'" BILL "\\n'}]}" },
+		{ API_CHAT, "0/0/1", 1, 25,
+		    "{'messages':[{'role':'system','content':'x-anthropic-billing-heade'}]}" },
+		{ API_CHAT, "0/0/1", 0, 26,
+		    "{'messages':[{'role':'user','content':'x-anthropic-billing-header'}]}" },
+		{ API_CONTENTS, "1/0/1", 0, 26,
+		    "{'systemInstruction':'x-anthropic-billing-header','contents':[{'role':'user'}]}" },
+		{ API_COMPLETIONS, "0/0/1", 0, 26, "{'prompt':'x-anthropic-billing-header'}" },
 		{ API_NONE, "0/0/0", 0, 0,
 		    "{'messages':[{'content':'x'}],'prompt':'x','input':'x','text':'x'}" },
 		{ API_CHAT, "0/0/0", 0, 0, "[{'messages':[{'content':'x'}]}]" },
@@ -246,6 +265,25 @@ static const struct pair {
 	    "'content':'abc'}]}]}",
 	    "{'messages':[{'content':[{'content':[{'type':'text','text':'abc'}],'type':'tool_result',"
 	    "'is_error':false}]}]}" },
+	/* what Claude Code puts before its system prompt */
+	{ API_MESSAGES, SAME,
+	    "{'system':[{'type':'text','text':'" BILL "'},{'type':'text','text':'abc'},{'text':'d'}],"
+	    "'messages':[{'role':'user','content':'e'}]}",
+	    "{'system':[{'text':'x-anthropic-billing-header: other'},{'text':'abc'},{'text':'d'}],"
+	    "'messages':[{'role':'user','content':'e'}]}" },
+	{ API_MESSAGES, SAME, "{'system':[{'text':'" BILL "'},{'text':'abc'}],'messages':[]}",
+	    "{'messages':[],'system':[{'text':'abc'},'" BILL "\\nx']}" },
+	{ API_MESSAGES, SAME, "{'system':'" BILL "\\nabc','messages':[]}",
+	    "{'messages':[],'system':[{'text':'abc'}]}" },
+	{ API_MESSAGES, SAME, "{'messages':[{'role':'system','content':'" BILL "\\nabc'}]}",
+	    "{'messages':[{'role':'system','content':''}]}" },
+	{ API_MESSAGES, SAME,
+	    "{'system':[{'text':'" BILL "','text':'a'},{'text':'b','text':'" BILL "'}],'messages':[]}",
+	    "{'system':'a','messages':[]}" },
+	{ API_CHAT, SAME, "{'messages':[{'content':'" BILL "\\nabc','role':'system'}]}",
+	    "{'messages':[{'role':'system','content':['" BILL "\\n',{'text':'abc'}]}]}" },
+	{ API_RESPONSES, SAME, "{'instructions':'" BILL "\\nabc','input':'x'}",
+	    "{'instructions':'x-anthropic-billing-header\\u000aabc','input':'x'}" },
 	{ API_RESPONSES, SAME, "{'input':'abc'}", "{'input':[{'role':'user','content':'abc'}]}" },
 	{ API_RESPONSES, SAME, "{'input':[{'role':'user','content':'abc'}]}",
 	    "{'input':[{'type':'message','id':'m','status':'completed','role':'user',"
@@ -313,6 +351,17 @@ static const struct pair {
 	{ API_CHAT, OTHER, "{'messages':[],'tools':[1]}", "{'messages':[],'functions':[1]}" },
 	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':'a'}]}",
 	    "{'messages':[{'role':'developer','content':'a'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'user','content':'" BILL "1'}]}",
+	    "{'messages':[{'role':'user','content':'" BILL "2'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':'a" BILL "1'}]}",
+	    "{'messages':[{'role':'system','content':'a" BILL "2'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'developer','content':'" BILL "1'}]}",
+	    "{'messages':[{'role':'developer','content':'" BILL "2'}]}" },
+	{ API_CHAT, OTHER, "{'messages':[{'role':'system','content':[{'refusal':'" BILL "1'}]}]}",
+	    "{'messages':[{'role':'system','content':[{'refusal':'" BILL "2'}]}]}" },
+	{ API_MESSAGES, OTHER,
+	    "{'messages':[{'content':[{'type':'tool_result','content':[{'text':'" BILL "1'},'b']}]}]}",
+	    "{'messages':[{'content':[{'type':'tool_result','content':[{'text':'" BILL "2'},'b']}]}]}" },
 	{ API_MESSAGES, OTHER, "{'messages':[{'content':[{'thinking':'a'}]}]}",
 	    "{'messages':[{'content':[{'text':'a'}]}]}" },
 	{ API_MESSAGES, OTHER,

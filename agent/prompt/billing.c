@@ -1,0 +1,84 @@
+/* billing.c - leave out the text of base/billing.h, as agent/chat/ does:
+ *
+ *   API of messages    a part of a system text that begins with it; a message of role system that is
+ *                      such a text; the first line of "system", if that is a text
+ *   chat, responses    the first line of a text of role system, or all of a text without another
+ *
+ * A part that is left out has no mark either. Bytes that agree with the beginning are held back: they
+ * are known, so only their number is kept, and they are added once another byte follows.
+ *
+ * A text that comes before its role is taken for one of the system: some clients sort the keys of a
+ * message. */
+#include "agent/base/billing.h"
+#include "agent/prompt/body_in.h"
+
+bool billing_may_begin(const struct body *b, unsigned n_parts)
+{
+	const struct message *m = &b->r.msg;
+	enum prompt_api api = b->prompt.api;
+
+	return (api == API_CHAT || api == API_MESSAGES || api == API_RESPONSES) && m->n_parts == n_parts &&
+	       (!m->role_seen || m->role == b->h_system);
+}
+
+void billing_start(struct body *b, enum after after, bool part)
+{
+	struct request *r = &b->r;
+
+	body_value_text(b, &r->msg.run[RUN_CONTENT], after);
+	r->take = TAKE_BILLING;
+	r->billing = (struct billing){
+		.part = part, .line = b->prompt.api != API_MESSAGES || after == AFTER_SYSTEM,
+	};
+}
+
+/* Read the rest as text, which begins with <text>, after the <held> bytes. */
+static void go_on_as_text(struct body *b, size_t held, struct span text)
+{
+	struct request *r = &b->r;
+
+	r->take = TAKE_TEXT;
+	if (r->billing.part)
+		part_text(&b->env, &r->msg);
+	pager_add(&b->env, r->out, BILLING_BEGIN, held);
+	pager_add(&b->env, r->out, text.p, text.n);
+}
+
+/* Take the bytes of <text> that agree with the beginning. Returns false if it is another text. */
+static bool agrees(struct body *b, struct span *text)
+{
+	struct billing *x = &b->r.billing;
+	size_t n = BILLING_BEGIN_N - x->held;
+
+	n = n < text->n ? n : text->n;
+	if (memcmp(BILLING_BEGIN + x->held, text->p, n) != 0)
+		return false;
+	x->held += (uint8_t)n;
+	*text = span_of(text->p + n, text->n - n);
+	return true;
+}
+
+static void billing_text(struct body *b, struct span text)
+{
+	struct billing *x = &b->r.billing;
+	const char *end;
+
+	if (x->held < BILLING_BEGIN_N && !agrees(b, &text)) {
+		go_on_as_text(b, x->held, text);
+		return;
+	}
+	if (!x->line_ended && x->line && text.n > 0 && (end = memchr(text.p, '\n', text.n)) != NULL) {
+		x->line_ended = true;
+		text = span_of(end + 1, text.n - (size_t)(end + 1 - text.p));
+	}
+	if (x->line_ended && text.n > 0)
+		go_on_as_text(b, 0, text);
+}
+
+void billing_event(struct body *b, enum json_event ev, struct span text)
+{
+	if (ev == JSON_STRING_PART)
+		billing_text(b, text);
+	else if (ev == JSON_STRING_END && b->r.billing.held < BILLING_BEGIN_N)
+		go_on_as_text(b, b->r.billing.held, SPAN(""));
+}
