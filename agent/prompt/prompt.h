@@ -27,8 +27,8 @@
  *     and that billing.c looks for a role before the content
  *   - tool calls, tool results, tool definitions count as JSON text without white space
  *   - images, audio, video, files count as one page, by a hash of their content or URL
- *   - ids, cache_control, annotations and similar, which change between turns, do not count; nor does
- *     the text of base/billing.h at the beginning of a system text (billing.c)
+ *   - ids, cache_control, annotations and similar, which change between turns, do not count; nor
+ *     does the text of base/billing.h at the beginning of a system text (billing.c)
  *   - a body is valid if it is JSON and has a prompt; nothing else is checked here
  * Prefix property: the segments of a truncated body are prefixes of those of the whole body. The
  * one exception is a key that comes twice, which replaces pages of the first that were shown

@@ -332,7 +332,8 @@ static inline void ref_value_text(struct run_ref *r, const struct node *x)
 enum ref_billing { BILLING_STAYS, BILLING_LINE, BILLING_ALL };
 
 /* Add a text, or what is left of it. <part>: with a mark before it. */
-static inline void ref_words(struct run_ref *r, const struct log *text, enum ref_billing how, bool part)
+static inline void ref_words(
+    struct run_ref *r, const struct log *text, enum ref_billing how, bool part)
 {
 	static const char begin[] = "x-anthropic-billing-header";
 	const char *p = text->p, *end = p + text->n;
@@ -581,8 +582,8 @@ static inline void ref_final(struct prompt_ref *p, struct page_vec *to, struct r
 		ref_run_free(&run[i]);
 }
 
-/* Return what is done with texts of <content>, a member of <m>: they are the system's, unless another
- * role comes before them. */
+/* Return what is done with texts of <content>, a member of <m>: they are the system's, unless
+ * another role comes before them. */
 static inline enum ref_billing ref_billing_of(
     const struct prompt_ref *p, const struct node *m, const struct node *content)
 {
