@@ -38,11 +38,9 @@ static const char api_paths[] = "    http-request set-var(txn.api) int(1) if MET
 #define HEADER(name)	"%[req.hdr(" name "),bytes(0,64)]"
 static const char session[] = "    http-request set-var-fmt(txn.session) \""
 	HEADER("x-claude-code-session-id") HEADER("x-claude-code-agent-id") HEADER("session_id")
-	HEADER("conversation_id") HEADER("x-session-id") HEADER("x-dynamo-session-id")
-	HEADER("x-amp-thread-id") HEADER("x-grok-conv-id") HEADER("x-session-affinity")
-	HEADER("x-semantic-cluster-id") "\"";
-static const char user[] = "    http-request set-var(txn.session) req.hdr(x-user-id),bytes(0,128)"
-	" if !{ var(txn.session) -m len 1: }";
+	HEADER("session-id") HEADER("conversation_id") HEADER("x-session-id")
+	HEADER("x-dynamo-session-id") HEADER("x-opencode-session") HEADER("x-amp-thread-id")
+	HEADER("x-grok-conv-id") HEADER("x-session-affinity") HEADER("x-semantic-cluster-id") "\"";
 #define ANSWERED(name)	"res.body,json_query('$.usage." name "',int),add(0)"
 #define IN_TEXT(name)	"%[res.body,json_query('\\$.usage." name "',int),add(0)]"
 static const char *const counts[] = {
@@ -147,7 +145,6 @@ static void write_front(struct dr_plan *p, const struct dr_section *f)
 	line(p, log_sd);
 	line(p, api_paths);
 	line(p, session);
-	line(p, user);
 	line(p, dr_printf(&p->d->mem, "    http-request wait-for-body time %s" ASKED UP,
 	    body_time(dr_find(p->d, f, "timeout", "client"))));
 }
@@ -335,7 +332,8 @@ void dr_plan_spoe(struct dr_plan *p, struct buf *to)
 	    "    args uid=unique-id asked_ms=date(0,ms) vars=var(proc.kvroute_vars) pool=");
 	buf_str(to, pool);
 	buf_str(to, " load=var(txn.load) path=path tenant=var(txn.tenant) model=var(txn.model) "
-	    "session=var(txn.session) blen=req.body_len bsize=req.body_size body=req.body,bytes(0,");
+	    "session=var(txn.session) user=req.hdr(x-user-id),bytes(0,128) "
+	    "blen=req.body_len bsize=req.body_size body=req.body,bytes(0,");
 	buf_str(to, dr_printf(&p->d->mem, "%lld", (long long)bound));
 	buf_str(to, ")\n\n"
 	    "spoe-group route\n"

@@ -1,11 +1,11 @@
 /* billing.c - leave out the text of base/billing.h, as agent/chat/ does:
  *
- *   API of messages    a part of a system text that begins with it; a message of role system that is
- *                      such a text; the first line of "system", if that is a text
+ *   API of messages    a part of a system text that begins with it; a message of role system that
+ *                      is such a text; the first line of "system", if that is a text
  *   chat, responses    the first line of a text of role system, or all of a text without another
  *
- * A part that is left out has no mark either. Bytes that agree with the beginning are held back: they
- * are known, so only their number is kept, and they are added once another byte follows.
+ * A part that is left out has no mark either. Bytes that agree with the beginning are held back:
+ * they are known, so only their number is kept, and they are added once another byte follows.
  *
  * A text that comes before its role is taken for one of the system: some clients sort the keys of a
  * message. */

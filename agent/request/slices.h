@@ -34,7 +34,7 @@ struct sliced {
 	uint64_t work, looked;		/* steps charged; bytes gone over by all decisions so far */
 	int64_t visible, whole;		/* bytes; -1 unknown */
 	uint64_t process;		/* hash of the HAProxy process */
-	uint64_t session;		/* hash of its name; 0: none. For the caller */
+	uint64_t session, user;		/* hashes of these arguments; 0: none. For the caller */
 	enum prompt_api api;
 	struct span pool, tenant, model;
 	size_t bytes;			/* counted in slices.bytes */

@@ -60,7 +60,8 @@ void job_describe(const struct route *r, struct job *j, bool with_body)
 		.space = rq->space.h[0],
 		.model = span_hash(r, 7, rq->space_model), .adapter = span_hash(r, 8, span_of(lora->s, lora->n)),
 		.patience = job_patience(j),
-		.session = own_hash(r, j, 9, j->session), .user = own_hash(r, j, 10, span_of(user->s, user->n)),
+		.session = own_hash(r, j, 9, j->session.n > 0 ? j->session : j->user),
+		.user = own_hash(r, j, 10, span_of(user->s, user->n)),
 		.opening = opening_of(r, j), .history = history_of(rq),
 	};
 	if (with_body && rq->n_pages > 0)

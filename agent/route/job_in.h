@@ -35,7 +35,7 @@ struct job {
 	const struct route_opts *opts;
 	const struct pool_opts *pool_opts;
 	struct route_scratch *scratch;
-	struct span session, load, path;	/* arguments of the message */
+	struct span session, user, load, path;	/* arguments of the message */
 	bool no_compare;		/* without the rules that are compared */
 	/* what the index says */
 	bool described;			/* <asks> is set */

@@ -29,7 +29,8 @@ void job_start(struct route *r, struct route_scratch *s, const struct route_requ
 		.visible = q->visible, .whole = q->whole, .wall_s = q->wall_s,
 	};
 	*j = (struct job){
-		.opts = &r->opts, .scratch = s, .session = q->session, .load = q->load, .path = q->path,
+		.opts = &r->opts, .scratch = s, .session = q->session, .user = q->user, .load = q->load,
+		.path = q->path,
 		.no_compare = q->no_compare, .previous = SERVER_NONE, .to = SERVER_NONE,
 		.session_at.id = SERVER_NONE, .by_path.id = SERVER_NONE,
 		.prefill.previous = SERVER_NONE,

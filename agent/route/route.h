@@ -130,7 +130,7 @@ void route_scratch_wipe(struct route_scratch *s);
 
 struct route_request {
 	/* p is NULL if the message has no such argument; n is 0 if HAProxy had no value for it */
-	struct span uid, pool, load, path, tenant, model, session, body;
+	struct span uid, pool, load, path, tenant, model, session, user, body;
 	struct span vars;	/* variables that the answer is to set; empty: all; not used here */
 	int64_t seq;		/* number of this slice, from 0; -1: the body comes whole */
 	int64_t visible;	/* bytes that HAProxy can show in all; -1: unknown */

@@ -7,23 +7,32 @@
 #include "agent/feed/response_id.h"
 #include "agent/route/job_in.h"
 
-/* Return the hash of the session's name: of the argument, else as the body names it. Later slices
- * bring no argument. */
+/* Return the hash of an argument, <kind> of which names a session. Later slices bring none: <kept>
+ * is that of the first; NULL: the body comes whole. */
+static uint64_t argument_of(
+    const struct route *r, struct span name, uint64_t kind, uint64_t *kept)
+{
+	uint64_t h = name.n > 0 ? hash_mix_span(&r->key, kind, name) : 0;
+
+	if (kept == NULL)
+		return h;
+	if (h != 0)
+		*kept = h;
+	return *kept;
+}
+
+/* Return the hash of the session's name: of the argument, else as the body names it, else of the
+ * argument <user>, which names all sessions of a user. */
 static uint64_t name_of(const struct route *r, struct job *j)
 {
 	uint64_t named = prompt_session(j->rq.prompt);
 	struct sliced *sliced = j->rq.sliced;
-	uint64_t h = 0;
+	uint64_t session = argument_of(r, j->session, 9, sliced != NULL ? &sliced->session : NULL);
+	uint64_t user = argument_of(r, j->user, 26, sliced != NULL ? &sliced->user : NULL);
 
-	if (j->session.n > 0)
-		h = hash_mix_span(&r->key, 9, j->session);
-	else if (sliced != NULL && sliced->session != 0)
-		h = sliced->session;
-	else if (named != 0)
-		h = hash_mix(&r->key, 10, named);
-	if (sliced != NULL && j->session.n > 0)
-		sliced->session = h;
-	return h;
+	if (session != 0)
+		return session;
+	return named != 0 ? hash_mix(&r->key, 10, named) : user;
 }
 
 /* Return a hash of all whole groups of visible pages: the name of a cut prompt that has none. A

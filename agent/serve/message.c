@@ -24,6 +24,7 @@ static const struct arg request_args[] = {
 	{ NAME("tenant"), A_SPAN, offsetof(struct route_request, tenant) },
 	{ NAME("model"), A_SPAN, offsetof(struct route_request, model) },
 	{ NAME("session"), A_SPAN, offsetof(struct route_request, session) },
+	{ NAME("user"), A_SPAN, offsetof(struct route_request, user) },
 	{ NAME("blen"), A_INT64, offsetof(struct route_request, visible) },
 	{ NAME("bsize"), A_INT64, offsetof(struct route_request, whole) },
 	{ NAME("body"), A_SPAN, offsetof(struct route_request, body) },

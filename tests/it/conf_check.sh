@@ -160,6 +160,23 @@ for f in $files; do
 	[ "$(grep 'acl llm_api' "$tmp/$f")" = "    acl llm_api path_beg -f $tmp/api-paths.lst" ]
 	result $? "$f takes the paths of requests from api-paths.lst"
 done
+# The headers that name a session, and the user's: the same in all files, and in those that
+# "kvroutectl doctor --write" writes.
+told='set-var-fmt(txn.session)'
+named=$(grep "$told" haproxy-conf/haproxy.cfg)
+for f in $files; do
+	grep -q 'filter spoe' "$tmp/$f" || continue
+	[ "$(grep "$told" "$tmp/$f" | sort -u)" = "$named" ]
+	result $? "$f has the session of haproxy.cfg"
+done
+[ "$(sed -n '/char session/,/;/p' agent/doctor/attach_edit.c | grep -o 'HEADER("[^"]*' |
+	sed 's/.*"//')" = "$(grep -o 'hdr([^)]*' <<< "$named" | sed 's/hdr(//')" ]
+result $? "the doctor writes the session of haproxy.cfg"
+named='session=var(txn.session) user=req.hdr(x-user-id),bytes(0,128) '
+for f in haproxy-conf/*.spoe haproxy-conf/recipes/*.spoe agent/doctor/attach_edit.c; do
+	[ "$(grep -cF "$named" "$f")" = 1 ]
+	result $? "$f sends session and user"
+done
 # Print the variables of the agent's answer that <$1> reads, or may read by its comments. HAProxy
 # itself sets "error"; "model" may be of an engine of its own.
 vars_read() {

@@ -293,7 +293,8 @@ CASES = {
         "3.2"),
     "session of any length": (
         "session_long",
-        swap("req.hdr(x-user-id),bytes(0,128)", "req.hdr(x-user-id)"),
+        swap("    http-request wait-for",
+             "    http-request set-var(txn.session) req.hdr(x-user-id)\n    http-request wait-for"),
         None,
         "3.2"),
     "no use-server": ("not_followed", drop("use-server"), None, "3.2"),

@@ -797,10 +797,23 @@ def the_name_of_a_session_is_what_the_headers_say():
                 ({"x-session-id": "s" * 100}, "s" * 64),
                 ({"x-claude-code-session-id": "claude-", "x-claude-code-agent-id": "sub"},
                  "claude-sub"),
-                ({"x-user-id": "u" * 200}, "u" * 128),
+                ({"session-id": "codex"}, "codex"),
+                ({"x-opencode-session": "open"}, "open"),
+                ({"x-user-id": "u"}, ""),
                 ({"x-user-id": "u", "session_id": "codex"}, "codex")):
             equal(f.chat([user("hello")], headers=headers).headers.get("x-told", ""), name,
                   "session of %r" % headers)
+
+
+@story
+def a_user_names_a_session_only_if_nothing_else_does():
+    with Fleet(engines=1) as f:
+        opening, headers = [user(text("same", 9000))], {"x-user-id": "u"}
+        for named, sessions in (({}, 1), ({}, 1), ({"prompt_cache_key": "a"}, 2),
+                                ({"prompt_cache_key": "b"}, 3), ({"prompt_cache_key": "a"}, 3)):
+            f.chat(opening, headers=headers, **named)
+            f.settled()
+            equal(f.metrics()["kvroute_sessions"], sessions, "sessions after %r" % named)
 
 
 @story

@@ -1,6 +1,6 @@
-/* test_billing.c - conversations of Claude Code, whose system prompt begins with a text that differs
- * in each request (agent/base/billing.h), and whose markers of caches move: they are cached, and of
- * one session. */
+/* test_billing.c - conversations of Claude Code, whose system prompt begins with a text that
+ * differs in each request (agent/base/billing.h), and whose markers of caches move: they are
+ * cached, and of one session. */
 #include "tests/unit/route/tokens.h"
 
 #define TEMPLATE \

@@ -889,6 +889,56 @@ static void bodies_name_their_sessions(void **state)
 	assert_int_equal(sessions_of(LONG("1"), LONG("2")), 1);		/* it is in the first bytes */
 }
 
+/* The argument <user> names a session if nothing else does. */
+static void a_user_is_the_weakest_name(void **state)
+{
+	static const struct { const char *session, *before; uint64_t sessions; } turns[] = {
+		{ "", "", 1 }, { "", "", 1 }, { "", "\"prompt_cache_key\":\"k\",", 2 },
+		{ "", "\"prompt_cache_key\":\"l\",", 3 }, { "", "\"user\":\"x\",", 4 },
+		{ "s", "", 5 }, { "t", "\"prompt_cache_key\":\"k\",", 6 }, { "", "", 6 },
+	};
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.user = SPAN("somebody");
+	for (unsigned i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "%u", i);
+		w.q.session = span_str(turns[i].session);
+		chat(&w.body, turns[i].before, "abcdef", "");
+		send(&w, uid);
+		assert_int_equal(stats(&w).sessions.sessions, turns[i].sessions);
+	}
+	world_end(&w);
+}
+
+/* Only the first slice has the argument. */
+static void a_user_in_slices(void **state)
+{
+	struct world w;
+	size_t third;
+
+	(void)state;
+	world_start(&w);
+	chat(&w.body, "\"model\":\"m\",", "abcdef", "");
+	third = w.body.n / 3;
+	w.q.visible = w.q.whole = (int64_t)w.body.n;
+	w.q.user = SPAN("somebody");
+	for (unsigned i = 0; i < 3; i++) {
+		slice_at(&w, w.s, "one", i, i * third, i < 2 ? (i + 1) * third : w.body.n);
+		w.q.user = SPAN("");
+	}
+	assert_int_equal(w.a.more, 0);
+	assert_int_equal(stats(&w).sessions.sessions, 1);
+	w.q.visible = w.q.whole = -1;
+	w.q.user = SPAN("somebody");
+	send(&w, "two");
+	assert_int_equal(stats(&w).sessions.sessions, 1);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -923,6 +973,8 @@ int main(void)
 		cmocka_unit_test(a_common_visible_part_is_no_session),
 		cmocka_unit_test(a_slice_names_no_session),
 		cmocka_unit_test(bodies_name_their_sessions),
+		cmocka_unit_test(a_user_is_the_weakest_name),
+		cmocka_unit_test(a_user_in_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

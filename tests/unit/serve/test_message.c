@@ -178,6 +178,7 @@ static void all_arguments(void **state)
 	arg_str(&p, "tenant", SPAN("t"));
 	arg_str(&p, "model", SPAN("m"));
 	arg_str(&p, "session", SPAN("s"));
+	arg_str(&p, "user", SPAN("w"));
 	arg_int(&p, "seq", 5);
 	arg_int(&p, "blen", 6);
 	arg_int(&p, "bsize", 7);
@@ -202,6 +203,7 @@ static void all_arguments(void **state)
 	assert_span(q.tenant, "t");
 	assert_span(q.model, "m");
 	assert_span(q.session, "s");
+	assert_span(q.user, "w");
 	assert_span(q.body, "b");
 	assert_true(q.seq == 5 && q.visible == 6 && q.whole == 7);
 	assert_int_equal(spop_message_next(&r, &m), 1);
