@@ -14,11 +14,13 @@
  * are lines of the tree's own texts in random order, an escape at the end of each. The tokenizer is
  * Llama 3's if it exists (../shared/data), otherwise the small one of the tests; likewise the
  * template. Arguments: "text" or "tokens" for one mode; bytes of the bodies. SLICE: bytes of a body
- * in a message, which then comes in slices. MODEL=first: bodies begin with the model, so that each
- * slice has its ids. API=responses: bodies of that API. CHAT=harmony: gpt-oss, with its tokenizer
- * if it exists. TOOLS: bytes of tools after the messages, the same in all bodies. PAUSE_US: the
- * thread sleeps so long before each body, as one that waits for a socket; then neither code nor
- * data are in the caches next to it. */
+ * in a message, which then comes in slices. CLAUDE=first, CLAUDE=last: bodies as Claude Code sends
+ * them, with system prompt and tools before the messages or after: its first block differs in each
+ * body, and the marker at the end of the last message moves. MODEL=first: bodies begin with the
+ * model, so that each slice has its ids. API=responses: bodies of that API. CHAT=harmony: gpt-oss,
+ * with its tokenizer if it exists. TOOLS: bytes of tools after the messages, the same in all bodies.
+ * PAUSE_US: the thread sleeps so long before each body, as one that waits for a socket; then neither
+ * code nor data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -56,25 +58,60 @@ static struct chat *bench_harmony(void)
 }
 
 static bool model_first, items;
+static enum { CLAUDE_NO, CLAUDE_FIRST, CLAUDE_LAST } claude;
 
 /* A conversation that grows. */
 struct talk {
 	char *p;
 	size_t n;
 	struct rng rng;
-	bool answers;
+	unsigned sent;
+	size_t billing;		/* where the text is that differs in each body; 0: after the messages */
 };
+
+#define BILLING		"x-anthropic-billing-header: cc_version=2.1.120.cf9; cc_entrypoint=cli; cch="
+#define SYSTEM		8000	/* bytes of Claude Code's system prompt */
+#define BLOCK_END	"}]}"
+#define MARKED_END	",\"cache_control\":{\"type\":\"ephemeral\"}" BLOCK_END
+
+/* Write Claude Code's system prompt of this body to <p>. Returns its bytes. */
+static size_t put_system(struct talk *t, char *p)
+{
+	size_t n = (size_t)sprintf(p, "\"system\":[{\"type\":\"text\",\"text\":\"" BILLING "%05x;\"},"
+		"{\"type\":\"text\",\"text\":\"", ++t->sent * 7919u % 1048576);
+	struct rng same;
+
+	rng_init(&same, 7);
+	bench_put_lines(&lines, &same, p, n, n + SYSTEM);
+	return n + SYSTEM + (size_t)sprintf(p + n + SYSTEM, "\"}]");
+}
+
+/* Another body of the same conversation. */
+static void change_billing(struct talk *t)
+{
+	char hex[8];
+
+	snprintf(hex, sizeof(hex), "%05x", ++t->sent * 7919u % 1048576);
+	memcpy(t->p + t->billing, hex, 5);
+}
+
+static void mark_last(char *p, size_t *n)
+{
+	*n -= strlen(BLOCK_END);
+	memcpy(p + *n, MARKED_END, strlen(MARKED_END));
+	*n += strlen(MARKED_END);
+}
 
 static void talk_add(struct talk *t, const char *role)
 {
 	size_t end;
 
-	t->n += (size_t)sprintf(t->p + t->n, "%s{\"role\":\"%s\",\"content\":\"",
-	    t->p[t->n - 1] == '[' ? "" : ",", role);
+	t->n += (size_t)sprintf(t->p + t->n, "%s{\"role\":\"%s\",\"content\":%s\"",
+	    t->p[t->n - 1] == '[' ? "" : ",", role, claude ? "[{\"type\":\"text\",\"text\":" : "");
 	end = t->n + MESSAGE - 40;
 	bench_put_lines(&lines, &t->rng, t->p, t->n, end);
 	t->n = end;
-	t->n += (size_t)sprintf(t->p + t->n, "\"}");
+	t->n += (size_t)sprintf(t->p + t->n, claude ? "\"" BLOCK_END : "\"}");
 }
 
 static void talk_turn(struct talk *t)
@@ -105,13 +142,20 @@ static size_t put_tools(char *p)
 
 static void talk_start(struct talk *t, size_t n, uint64_t seed, const char *model)
 {
-	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE + tools_bytes + TOOL_ROOM));
+	t->p = must(malloc(n + (TURNS + 4) * 2 * MESSAGE + tools_bytes + TOOL_ROOM + 2 * SYSTEM));
 	rng_init(&t->rng, seed);
 	t->n = (size_t)sprintf(t->p, "{");
 	if (model_first)
 		t->n += (size_t)sprintf(t->p + t->n, "\"model\":\"%s\",", model);
+	if (claude == CLAUDE_FIRST) {
+		t->n += put_system(t, t->p + t->n);
+		t->billing = (size_t)(strstr(t->p, BILLING) + strlen(BILLING) - t->p);
+		t->n += put_tools(t->p + t->n);
+		t->n += (size_t)sprintf(t->p + t->n, ",");
+	}
 	t->n += (size_t)sprintf(t->p + t->n, "\"%s\":[", items ? "input" : "messages");
-	talk_add(t, "system");
+	if (!claude)
+		talk_add(t, "system");
 	talk_add(t, "user");
 	while (t->n < n)
 		talk_turn(t);
@@ -132,7 +176,7 @@ struct bench {
 static void start(struct bench *b, size_t n, bool tokens)
 {
 	static struct model_opts model;
-	size_t room = n + (TURNS + 8) * 2 * MESSAGE + tools_bytes + TOOL_ROOM;
+	size_t room = n + (TURNS + 8) * 2 * MESSAGE + tools_bytes + TOOL_ROOM + 2 * SYSTEM;
 	struct spop_conn_opts so;
 	struct route_opts ro;
 
@@ -197,13 +241,22 @@ static double one_slice(
 /* Return the time of one request. Sets <*n> to the bytes of its body. */
 static double one(struct bench *b, struct talk *talk, size_t *n)
 {
-	char uid[32], *end = talk->p + talk->n;
+	char uid[32];
 	double t = 0;
 
-	*n = talk->n + (size_t)sprintf(end, "],%s%s%s\"stream\":true,\"max_tokens\":64",
-			   model_first ? "" : "\"model\":\"", model_first ? "" : b->model,
-			   model_first ? "" : "\",");
-	*n += put_tools(talk->p + *n);
+	*n = talk->n;
+	if (claude)
+		mark_last(talk->p, n);
+	*n += (size_t)sprintf(talk->p + *n, "],%s%s%s\"stream\":true,\"max_tokens\":64",
+	    model_first ? "" : "\"model\":\"", model_first ? "" : b->model, model_first ? "" : "\",");
+	if (claude == CLAUDE_FIRST)
+		change_billing(talk);
+	else
+		*n += put_tools(talk->p + *n);
+	if (claude == CLAUDE_LAST) {
+		talk->p[(*n)++] = ',';
+		*n += put_system(talk, talk->p + *n);
+	}
 	*n += (size_t)sprintf(talk->p + *n, "}");
 	snprintf(uid, sizeof(uid), "u-%llu", (unsigned long long)b->sent++);
 	b->in.n = b->out.n = 0;
@@ -225,6 +278,8 @@ static double one(struct bench *b, struct talk *talk, size_t *n)
 		fprintf(stderr, "bench_turn: no ACK\n");
 		exit(1);
 	}
+	if (claude)
+		memcpy(talk->p + talk->n - strlen(BLOCK_END), BLOCK_END, strlen(BLOCK_END));
 	b->in.n = b->out.n = 0;
 	put_done(&b->in, uid);
 	serve_feed(&b->serve, b->in.p, b->in.n, &b->out);
@@ -338,6 +393,7 @@ int main(int argc, char **argv)
 	const char *only = "", *env = getenv("SLICE"), *where = getenv("MODEL");
 	const char *pause = getenv("PAUSE_US"), *api = getenv("API"), *format = getenv("CHAT");
 	const char *tools = getenv("TOOLS");
+	const char *as = getenv("CLAUDE");
 	bool harmony = format != NULL && strcmp(format, "harmony") == 0;
 	const char *own = harmony ? BENCH_GPT_OSS : BENCH_LLAMA;
 
@@ -346,7 +402,8 @@ int main(int argc, char **argv)
 	pause_us = pause != NULL ? (useconds_t)strtoul(pause, NULL, 10) : 0;
 	model_first = where != NULL && strcmp(where, "first") == 0;
 	items = api != NULL && strcmp(api, "responses") == 0;
-	path = items ? "/v1/responses" : path;
+	claude = as == NULL ? CLAUDE_NO : strcmp(as, "first") == 0 ? CLAUDE_FIRST : CLAUDE_LAST;
+	path = items ? "/v1/responses" : claude ? "/v1/messages" : path;
 	bench_key(&key);
 	bench_tree_lines(&lines);
 	printf("# one thread, 4 servers, %d sessions that take turns, %d bytes new; gcc %s\n", TALKS,
