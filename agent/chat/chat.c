@@ -146,6 +146,7 @@ static enum chat_result convert(struct rendering *r)
 	if (r->b->api == CHAT_COMPLETIONS && is_list(get(r->body, "tools")) &&
 	    get(r->body, "tools").n == 0)
 		return chat_why(r, CHAT_REFUSED, "its tools are an empty list");
+	r->marked = chat_marked(get(r->body, chat_list_name(r)));
 	if (r->b->api == CHAT_MESSAGES)
 		r->body = make_of_anthropic(&k, &r->c->anthropic, r->body, &r->map);
 	else if (r->b->api == CHAT_RESPONSES)

@@ -59,6 +59,8 @@ struct rendering {
 	bool completion;	/* the text ends with the start of an answer */
 	bool developer;		/* there is a message of that role */
 	uint32_t sure;		/* of a cut body: messages that cannot change */
+	uint32_t known_n;	/* messages of an earlier body; those that were read follow them */
+	uint32_t marked;	/* see chat_marked() */
 	bool in_list;		/* the body was cut within its messages: more may follow */
 	struct work_left *work, any;	/* the budget; <any>: if the caller has none */
 };
@@ -113,6 +115,11 @@ bool chat_turn_is_light(const struct chat_body *b);	/* <light> may be set */
 void chat_turn_start(struct rendering *r);
 void chat_turn_leave(struct rendering *r, uint32_t known, struct span memo);
 bool chat_turn_read(void *rendering, uint32_t at, struct jval *out);	/* jinja_resume.read */
+/* Return the first of the last messages of <list> that has a marker of caches; UINT32_MAX: none. In
+ * the next turn the marker is in a later message, and the bytes of this one are others. */
+uint32_t chat_marked(struct jval list);
+/* Return how many of the messages of a whole body will be the same in the next turn. */
+uint32_t chat_lasting(const struct rendering *r);
 
 /* options.c */
 /* variables of the template */

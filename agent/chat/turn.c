@@ -10,6 +10,9 @@
  * The first message is read each time, because most templates look for a system message there. Of
  * the others the roles are known, and their places, if the template uses one of them after all.
  *
+ * Clients that mark where a cache is to end move the marker with each turn, so what is left follows
+ * from the messages before the marked ones.
+ *
  * A cut body goes on in the same way, if a message has ended since; what is left follows from all
  * but the last message that has ended, because that one may go on.
  *
@@ -188,6 +191,8 @@ static bool make_list(struct rendering *r, const struct memo *m)
 	struct jval first = jval_list(list.v, 1), rest = jval_list(list.v + 2, list.n - 2);
 	struct make_how how = { .aliases = r->c->aliases, .responses = r->b->api == CHAT_RESPONSES };
 
+	r->known_n = m->messages;
+	r->marked = chat_marked(rest);
 	if (chat_converts(r) && !convert(r, &k, m, &first, &rest))
 		return false;
 	if (!chat_converts(r) && r->b->api == CHAT_RESPONSES)
@@ -360,6 +365,37 @@ bool chat_turn_read(void *rendering, uint32_t at, struct jval *out)
 }
 
 /* ---- leave ---- */
+
+#define MARKED_MOST	4u	/* clients mark the last message, the last two, or the last two of a user */
+
+static bool is_marked(struct jval message)
+{
+	struct jval content = get(message, "content");
+
+	for (uint32_t i = 0; is_list(content) && i < content.n; i++)
+		if (!is_none(get(content.v[i], "cache_control")))
+			return true;
+	return false;
+}
+
+uint32_t chat_marked(struct jval list)
+{
+	uint32_t n = is_list(list) ? list.n : 0;
+
+	for (uint32_t i = n > MARKED_MOST ? n - MARKED_MOST : 0; i < n; i++)
+		if (is_marked(list.v[i]))
+			return i;
+	return UINT32_MAX;
+}
+
+uint32_t chat_lasting(const struct rendering *r)
+{
+	if (r->marked == UINT32_MAX)
+		return r->messages.n;
+	if (!chat_converts(r))
+		return r->known_n + r->marked;
+	return r->known_n + (r->marked > 0 ? r->map.after[r->marked - 1] : 0);
+}
 
 void chat_turn_start(struct rendering *r)
 {

@@ -67,7 +67,7 @@ static enum chat_result by_template(struct rendering *r)
 	if (r->resume != NULL) {
 		r->resume->list = r->messages.v;
 		r->resume->n = r->messages.n;
-		r->resume->sure = r->b->cut ? r->sure : r->messages.n;
+		r->resume->sure = r->b->cut ? r->sure : chat_lasting(r);
 		r->resume->text = r->into;
 		r->resume->read = r->known != NULL ? chat_turn_read : NULL;
 		r->resume->arg = r;

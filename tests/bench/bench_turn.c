@@ -18,9 +18,9 @@
  * them, with system prompt and tools before the messages or after: its first block differs in each
  * body, and the marker at the end of the last message moves. MODEL=first: bodies begin with the
  * model, so that each slice has its ids. API=responses: bodies of that API. CHAT=harmony: gpt-oss,
- * with its tokenizer if it exists. TOOLS: bytes of tools after the messages, the same in all bodies.
- * PAUSE_US: the thread sleeps so long before each body, as one that waits for a socket; then neither
- * code nor data are in the caches next to it. */
+ * with its tokenizer if it exists. TOOLS: bytes of tools after the messages, the same in all
+ * bodies. PAUSE_US: the thread sleeps so long before each body, as one that waits for a socket;
+ * then neither code nor data are in the caches next to it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -120,12 +120,12 @@ static void talk_turn(struct talk *t)
 	talk_add(t, "user");
 }
 
-#define TOOL	"{\"type\":\"function\",\"function\":{\"name\":\"tool_%zu\",\"description\":" \
+#define TOOL	"\"name\":\"tool_%zu\",\"description\":" \
 	"\"Reads a file of the local file system, and returns its lines with their numbers, at " \
-	"most as many as are asked for.\",\"parameters\":{\"type\":\"object\",\"properties\":" \
+	"most as many as are asked for.\",\"%s\":{\"type\":\"object\",\"properties\":" \
 	"{\"path\":{\"type\":\"string\",\"description\":\"The absolute path of the file\"}," \
 	"\"offset\":{\"type\":\"integer\",\"description\":\"The line to start at\"}}," \
-	"\"required\":[\"path\"]}}}"
+	"\"required\":[\"path\"]}"
 #define TOOL_ROOM	512
 
 static size_t tools_bytes;
@@ -136,7 +136,9 @@ static size_t put_tools(char *p)
 	size_t n = 0;
 
 	for (size_t i = 0; n < tools_bytes; i++)
-		n += (size_t)sprintf(p + n, i == 0 ? ",\"tools\":[" TOOL : "," TOOL, i);
+		n += (size_t)sprintf(p + n, "%s%s" TOOL "%s", i == 0 ? ",\"tools\":[" : ",",
+		    claude ? "{" : "{\"type\":\"function\",\"function\":{", i,
+		    claude ? "input_schema" : "parameters", claude ? "}" : "}}");
 	return n > 0 ? n + (size_t)sprintf(p + n, "]") : 0;
 }
 

@@ -51,8 +51,7 @@ def warm(f):
 
 def without_the_argument(text):
     """A configuration in which no request has a session."""
-    text = edited(text, "set-var-fmt(txn.session)", "set-var-fmt(txn.unused)")
-    return edited(text, "set-var(txn.session)", "set-var(txn.unused)")
+    return edited(text, "set-var-fmt(txn.session)", "set-var-fmt(txn.unused)")
 
 
 def play(f, turns=4, sessions=6):

@@ -69,9 +69,11 @@ static void put_blocks(struct talk *t, char *p, size_t room, bool user, struct r
 	}
 	n = (size_t)snprintf(p, room, "{\"content\":[");
 	for (unsigned i = (unsigned)rng_below(rng, 4); i > 0; i--) {
+		const char *marker = rng_below(rng, 8) == 0 ? ",\"cache_control\":{}" : "";
+
 		if (rng_below(rng, 2) == 0)
-			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"text\",\"text\":\"%s\"}",
-			    random_text(t, rng));
+			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"text\",\"text\":\"%s\"%s}",
+			    random_text(t, rng), marker);
 		else if (user)
 			n += (size_t)snprintf(p + n, room - n, "{\"type\":\"tool_result\",\"tool_use_id\":"
 			    "\"call12345\",\"content\":\"%s\"}", random_text(t, rng));

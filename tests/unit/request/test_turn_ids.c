@@ -375,6 +375,46 @@ static void conversations_of_responses(void **state)
 	conversations_by("/v1/responses");
 }
 
+/* Clients mark where a cache is to end: at the end of the last message, of the last two, or of the
+ * last two of a user. In the next turn the bytes of these are others. */
+static void markers_that_move(void **state)
+{
+	static const char *const paths[] = { "/v1/messages", "/v1/chat/completions" };
+	static const unsigned marks[] = { 1, 3, 5 };	/* bits: of the last message, the one before, ... */
+	static const char marker[] = ",\"cache_control\":{\"type\":\"ephemeral\"}";
+	char *body = malloc(BODY);
+
+	(void)state;
+	for (unsigned k = 0; k < 6; k++) {
+		struct chat *chat = load(templates[0]);
+		struct reader with, without;
+		struct counts c = { 0 };
+		struct rng rng;
+
+		path = paths[k % 2];
+		open_reader(&with, chat, 8 << 20, 1 << 22, 16);
+		open_reader(&without, chat, 0, 1 << 22, 16);
+		rng_init(&rng, k);
+		for (unsigned turn = 0; turn < 12; turn++) {
+			unsigned n = 5 + 2 * turn;
+			size_t at = (size_t)sprintf(body, "{\"model\":\"m\",\"messages\":[");
+
+			for (unsigned i = 0; i < n; i++)
+				at += (size_t)sprintf(body + at, "%s{\"role\":\"%s\",\"content\":[{\"type\":"
+				    "\"text\",\"text\":\"message %u what is the server, please and again\"%s}]}",
+				    i > 0 ? "," : "", i % 2 ? "assistant" : "user", i,
+				    n - 1 - i < 3 && (marks[k / 2] >> (n - 1 - i) & 1) != 0 ? marker : "");
+			at += (size_t)sprintf(body + at, "]}");
+			same(&with, &without, span_of(body, at), &rng, &c);
+		}
+		assert_true(c.on >= 10);
+		close_reader(&with);
+		close_reader(&without);
+		chat_unref(chat);
+	}
+	free(body);
+}
+
 /* Looks at slices cost what is new and not the body so far; of a known turn, all of them less than
  * one look at a body whose segments are known. */
 static void looks_at_slices_cost_what_is_new(void **state)
@@ -866,6 +906,7 @@ int main(void)
 		cmocka_unit_test(conversations_in_harmony),
 		cmocka_unit_test(conversations_of_messages),
 		cmocka_unit_test(conversations_of_responses),
+		cmocka_unit_test(markers_that_move),
 		cmocka_unit_test(looks_at_slices_cost_what_is_new),
 		cmocka_unit_test(a_turn_costs_what_is_new),
 		cmocka_unit_test(pages_come_from_few_turns),
