@@ -656,7 +656,8 @@ def case_slack():
     """Longer names of servers or one more fit the bound that --write chose."""
     with Site(["two-pools.cfg"]) as s:
         s.patch(s.diff("--write", "--pool", "chat")[1])
-        bound = int(re.search(r"body,bytes\(0,(\d+)\)", s.texts()["kvroute.spoe"].decode()).group(1))
+        spoe = s.texts()["kvroute.spoe"].decode()
+        bound = int(re.search(r"body,bytes\(0,(\d+)\)", spoe).group(1))
         most = int(re.search(r"body=[\w.]*,bytes\(0,(\d+)\)", s.broken_bound()).group(1))
         assert 2048 <= most - bound < 3072, (most, bound)
 

@@ -54,15 +54,26 @@ def turns_of(lines):
     return out
 
 
+def unmarked(x):
+    """Without markers of caches."""
+    if isinstance(x, list):
+        return [unmarked(y) for y in x]
+    if isinstance(x, dict):
+        return {k: unmarked(v) for k, v in x.items() if k != "cache_control"}
+    return x
+
+
 def opening(r, api):
     body = r["body"]
+    if api == "messages":
+        return json.dumps([body["system"][1:], body["tools"]])
     if api == "chat":
         return json.dumps([body["messages"][0], body["tools"]])
-    return json.dumps([body["system" if api == "messages" else "instructions"], body["tools"]])
+    return json.dumps([body["instructions"], body["tools"]])
 
 
 def said(r, api):
-    return r["body"][APIS[api]][1 if api == "chat" else 0:]
+    return unmarked(r["body"][APIS[api]][1 if api == "chat" else 0:])
 
 
 def test_equal_seeds_give_equal_bytes():
@@ -119,6 +130,19 @@ def test_a_turn_contains_the_one_before():
                     check(all(len(json.dumps(now[k])) < len(json.dumps(before[k]))
                               for k in changed), "it is shorter")
         equal(seen, KINDS - {"first"}, "kinds of turns")
+
+
+def test_what_claude_code_changes_in_each_request():
+    """The first block of the system prompt, and the place of the marker."""
+    blocks, lines = set(), requests(plan(*SMALL), "messages")
+    for body in (r["body"] for r in lines):
+        blocks.add(body["system"][0]["text"])
+        check(body["system"][0]["text"].startswith("x-anthropic-billing-header: cc_version="),
+              body["system"][0])
+        equal(["cache_control" in json.dumps(m) for m in body["messages"]],
+              [False] * (len(body["messages"]) - 1) + [True], "marked messages")
+        check("cache_control" in body["messages"][-1]["content"][-1], "its last block")
+    equal(len(blocks), len(lines), "different first blocks")
 
 
 def test_edits_keep_what_was_before_them():

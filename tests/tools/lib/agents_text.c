@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "agent/base/billing.h"
 #include "agent/base/rng.h"
 
 #define TOKEN_BYTES	4u
@@ -15,7 +16,7 @@
 #define FRAME		160u	/* bytes around the text of a message or result, about */
 
 /* what the words of a key are for */
-enum { WORDS_TASK, WORDS_CALL, WORDS_RESULT, WORDS_ASK, WORDS_KINDS };
+enum { WORDS_TASK, WORDS_CALL, WORDS_RESULT, WORDS_ASK, WORDS_BILLING, WORDS_KINDS };
 
 static uint64_t key_of(const struct agents_talk *a, const struct load_opts *o, unsigned what)
 {
@@ -284,6 +285,38 @@ static void put_name(const struct agents_talk *a, const struct load_opts *o, str
 	buf_puts(out, o->api == API_MESSAGES ? "\"}" : "\"");
 }
 
+#define MARKER		"\"cache_control\":{\"type\":\"ephemeral\"}"
+#define BLOCK_END	"}]}"		/* of the last message, in the messages API */
+
+/* As Claude Code does: the end of the last message is marked. */
+static void put_said(const struct agents_talk *a, const struct load_opts *o, struct buf *out)
+{
+	const struct buf *said = &a->talk.said;
+	bool mark = o->api == API_MESSAGES;
+
+	buf_put(out, said->p, said->n - (mark ? strlen(BLOCK_END) : 0));
+	if (mark)
+		buf_puts(out, "," MARKER BLOCK_END);
+}
+
+/* Claude Code's system prompt: its first block differs in each request. */
+static void put_claude_system(
+    const struct agents_talk *a, const struct load_opts *o, struct span system, struct buf *out)
+{
+	struct rng r;
+	uint64_t key;
+
+	rng_init(&r, key_of(a, o, WORDS_BILLING));
+	rng_next(&r);
+	key = rng_next(&r);
+	buf_putf(out, ",\"system\":[{\"type\":\"text\",\"text\":\"" BILLING_BEGIN
+		 ": cc_version=2.1.120.%03x; cc_entrypoint=cli; cch=%05x;\"},"
+		 "{\"type\":\"text\",\"text\":", (unsigned)(key >> 40 & 0xfff),
+		 (unsigned)(key >> 20 & 0xfffff));
+	buf_put_json(out, system);
+	buf_puts(out, "," MARKER "}]");
+}
+
 /* Keys come in the order in which the clients of these APIs send them: of the messages API first
  * the messages, then system prompt and tools. */
 void agents_put_body(const struct agents_talk *a, const struct load_opts *o, struct buf *out)
@@ -305,13 +338,10 @@ void agents_put_body(const struct agents_talk *a, const struct load_opts *o, str
 		buf_put_json(out, buf_span(&system));
 		buf_puts(out, "},");
 	}
-	buf_put(out, a->talk.said.p, a->talk.said.n);
+	put_said(a, o, out);
 	buf_puts(out, "]");
-	if (o->api == API_MESSAGES) {
-		buf_puts(out, ",\"system\":[{\"type\":\"text\",\"text\":");
-		buf_put_json(out, buf_span(&system));
-		buf_puts(out, ",\"cache_control\":{\"type\":\"ephemeral\"}}]");
-	}
+	if (o->api == API_MESSAGES)
+		put_claude_system(a, o, buf_span(&system), out);
 	buf_puts(out, ",\"tools\":");
 	buf_put(out, tools.p, tools.n);
 	put_name(a, o, out);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "agent/base/billing.h"
 #include "tests/tools/lib/blocks.h"
 #include "tests/tools/lib/buf.h"
 #include "tests/tools/lib/jdom.h"
@@ -92,12 +93,13 @@ static void put_image(struct tokens *ts, struct span what)
 		put_token(ts, (uint32_t)(h >> 16) * (i + 1) | 0xff);
 }
 
-/* Text parts in a row are one text, as templates join them; anything else ends the run. */
-static void put_parts(struct tokens *ts, const struct jnode *parts)
+/* Text parts in a row, from <c> on, are one text, as templates join them; anything else ends the
+ * run. */
+static void put_parts(struct tokens *ts, const struct jnode *c)
 {
 	struct buf text = { 0 };
 
-	for (const struct jnode *c = parts->first; c; c = c->next) {
+	for (; c; c = c->next) {
 		const struct jnode *t = jis(c, J_STRING) ? c : jget(c, "text");
 
 		if (jis(t, J_STRING)) {
@@ -120,7 +122,7 @@ static void put_content(struct tokens *ts, const struct jnode *c)
 	if (jis(c, J_STRING))
 		put_text(ts, c->text);
 	else if (jis(c, J_ARRAY))
-		put_parts(ts, c);
+		put_parts(ts, c->first);
 }
 
 static void put_raw(struct tokens *ts, const char *mark, const struct jnode *nd)
@@ -146,12 +148,17 @@ static void put_message(struct tokens *ts, const struct jnode *m)
 	put_mark(ts, SPAN("end"));
 }
 
+/* As vLLM, without Claude Code's block that differs in each request. */
 static void put_system(struct tokens *ts, const struct jnode *content)
 {
 	if (content == NULL)
 		return;
 	put_mark(ts, SPAN("system"));
-	put_content(ts, content);
+	if (jis(content, J_ARRAY) && content->first &&
+	    billing_begins(jtext(jget(content->first, "text"))))
+		put_parts(ts, content->first->next);
+	else
+		put_content(ts, content);
 	put_mark(ts, SPAN("end"));
 }
 
