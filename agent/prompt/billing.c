@@ -12,6 +12,8 @@
 #include "agent/base/billing.h"
 #include "agent/prompt/body_in.h"
 
+#define HOLE_MOST	256u
+
 bool billing_may_begin(const struct body *b, unsigned n_parts)
 {
 	const struct message *m = &b->r.msg;
@@ -81,4 +83,49 @@ void billing_event(struct body *b, enum json_event ev, struct span text)
 		billing_text(b, text);
 	else if (ev == JSON_STRING_END && b->r.billing.held < BILLING_BEGIN_N)
 		go_on_as_text(b, b->r.billing.held, SPAN(""));
+}
+
+/* ---- the bytes of such a text, for struct turns ---------------------------------------------- */
+
+/* Return how many bytes of <s> are plain text of a JSON string, without an escape or a line end. */
+static size_t plain_bytes(struct span s)
+{
+	size_t n = 0;
+
+	while (n < s.n && s.p[n] >= 0x20 && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+		n++;
+	return n;
+}
+
+/* Tell if the scanner has just read the beginning, and the text is surely left out: what comes later
+ * in the body may change the role of a message, and not that of "system". */
+static bool is_left_out(const struct body *b)
+{
+	const struct message *m = &b->r.msg;
+
+	return b->r.take == TAKE_BILLING && b->r.billing.held == BILLING_BEGIN_N &&
+	       b->prompt.messages.n == 0 &&
+	       (b->prompt.api == API_MESSAGES ? m->v == &b->prompt.system : m->role_seen);
+}
+
+struct hole billing_hole(struct body *b, struct span p)
+{
+	enum prompt_api api = b->prompt.api;
+	struct hole hole = { 0, 0 };
+	const char *at = NULL;
+	size_t from, n;
+
+	if (api == API_CHAT || api == API_MESSAGES)
+		at = memmem(p.p, p.n, BILLING_BEGIN, BILLING_BEGIN_N);
+	if (at == NULL)
+		return hole;
+	from = (size_t)(at - p.p) + BILLING_BEGIN_N;
+	n = plain_bytes(span_of(p.p + from, p.n - from));
+	if (n > HOLE_MOST || from + n == p.n)
+		return hole;
+	body_feed(b, p.p, from);
+	if (is_left_out(b))
+		hole = (struct hole){ (uint32_t)from, (uint32_t)n };
+	body_reset(b, api);
+	return hole;
 }

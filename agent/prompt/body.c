@@ -403,6 +403,7 @@ void body_reset(struct body *b, enum prompt_api api)
 		b->slot[i].n = 0;
 	b->env = (struct page_env){ b->key, b->opts.text_page, 0, b->opts.max_pages, false };
 	b->r.leading = true;
+	b->trail.hole = (struct hole){ 0, 0 };
 	b->trail.on = b->trail.rooted = b->trail.tools_met = false;
 	b->trail.turns = NULL;
 	b->trail.raw = (struct span){ .n = 0 };

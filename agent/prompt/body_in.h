@@ -126,8 +126,15 @@ struct walk {
 	struct turns_tail tip;
 };
 
+/* Bytes of the first chunk that count for nothing (billing.c), whatever plain text they are; <n> 0:
+ * none. */
+struct hole {
+	uint32_t from, n;
+};
+
 /* Borders of one body, for struct turns. */
 struct trail {
+	struct hole hole;		/* it has no part in the keys of chunks */
 	struct turns *turns;		/* while the body is fed; NULL: nothing is noted or found */
 	uint64_t tenant;
 	struct span raw;
@@ -209,6 +216,10 @@ bool billing_may_begin(const struct body *b, unsigned n_parts);
 /* Consume it, at JSON_STRING. <part>: it is a part of a content. */
 void billing_start(struct body *b, enum after after, bool part);
 void billing_event(struct body *b, enum json_event ev, struct span text);
+/* Return the bytes after the beginning of such a text, if it begins in <p> before all messages, and
+ * they end there. <b> was reset, and is again. Costs a search, and to read up to the text if there
+ * is one. */
+struct hole billing_hole(struct body *b, struct span p);
 
 /* named.c: names of which only a hash is kept */
 /* Set what <slot> names. <h>: hash of its value; 0: void. <text>: the value, or its start */

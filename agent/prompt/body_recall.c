@@ -14,6 +14,17 @@ static struct hash128 root_key(const struct turns *t, uint64_t tenant, enum prom
 	return hash128(turns_key(t), word, sizeof(word));
 }
 
+struct hash128 trail_chunk_key(
+    const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k)
+{
+	size_t end = (size_t)tr->hole.from + tr->hole.n;
+
+	if (k > 0 || tr->hole.n == 0)
+		return turns_next_key(t, from, p, tr->chunk);
+	from = turns_next_key(t, from, p, tr->hole.from);
+	return turns_next_key(t, from, p + end, tr->chunk - end);
+}
+
 bool trail_take_front(struct body *b, const struct point *pt, const page_key *pages)
 {
 	const char *names = (const char *)(pages + pt->n_front + pt->n_messages);
@@ -132,7 +143,7 @@ static void make_keys(
     const struct trail *tr, const struct turns *t, const char *p, size_t upto, struct keys_ahead *a)
 {
 	for (; a->made < upto; a->made++) {
-		a->last = turns_next_key(t, a->last, p + a->made * tr->chunk, tr->chunk);
+		a->last = trail_chunk_key(tr, t, a->last, p + a->made * tr->chunk, a->made);
 		a->key[a->made % KEYS] = a->last;
 		turns_prefetch(t, a->last);
 	}
@@ -187,6 +198,8 @@ size_t body_recall(
 
 	if (t == NULL || n < turns_options(t)->least_bytes)
 		return 0;
+	if (n >= turns_options(t)->chunk_bytes)
+		tr->hole = billing_hole(b, span_of(p, turns_options(t)->chunk_bytes));
 	if (!walk_chunks(b, t, tenant, p, n, tails) ||
 	    (trail_find_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk) &&
 		!take_point(b))) {

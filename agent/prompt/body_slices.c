@@ -111,12 +111,24 @@ static bool take_walked(struct body *b)
 	return true;
 }
 
+/* Look for bytes of the first chunk that count for nothing. The scanner has read none. */
+static void find_hole(struct body *b, const char *p)
+{
+	struct trail trail = b->trail;
+
+	trail.hole = billing_hole(b, span_of(p, trail.chunk));
+	b->trail = trail;
+}
+
 static void walk_chunk(struct body *b, const char *p)
 {
 	struct trail *tr = &b->trail;
 	struct walk *w = &tr->walk;
-	struct hash128 key = turns_next_key(w->turns, w->keys.p[w->keys.n - 1], p, tr->chunk);
+	struct hash128 key;
 
+	if (w->hashed == 0 && w->read == 0)
+		find_hole(b, p);
+	key = trail_chunk_key(tr, w->turns, w->keys.p[w->keys.n - 1], p, w->keys.n - 1);
 	if (vec_push(&w->keys, key) < 0) {
 		w->failed = true;
 		return;

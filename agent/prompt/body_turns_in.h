@@ -22,6 +22,10 @@ bool trail_take_front(struct body *b, const struct point *pt, const page_key *pa
 /* Set all but the pages, names and trail to the state at the border <m>. */
 void trail_restore(struct body *b, const struct mark *m);
 
+/* Return the key of chunk <k>, the bytes at <p>, which follows <from>. */
+struct hash128 trail_chunk_key(
+    const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k);
+
 /* Copy the longest of the tips <of>, after the last known chunk, that agrees with the <n> bytes at
  * <p>. Returns false if there is none. */
 bool trail_find_tip(

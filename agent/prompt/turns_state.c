@@ -1,6 +1,6 @@
 /* turns_state.c - a head for each chunk and kind has the tips after it; the key of a tip has the
  * data. */
-#include "agent/prompt/body_in.h"
+#include "agent/prompt/body_turns_in.h"
 #include "agent/prompt/turns_state.h"
 
 #define CHUNKS_BACK	32u	/* where a state is looked for */
@@ -63,8 +63,16 @@ static struct hash128 chunk_key(
 		return keys[chunk];
 	key = keys[k];
 	for (; k < chunk; k++)
-		key = turns_next_key(t, key, raw.p + k * tr->chunk, tr->chunk);
+		key = trail_chunk_key(tr, t, key, raw.p + k * tr->chunk, k);
 	return key;
+}
+
+uint64_t turns_state_hole(const struct body *b, const struct turns *t, struct span raw)
+{
+	const struct hole *x = &b->trail.hole;
+
+	return t != NULL && x->n > 0 && x->from + x->n <= raw.n
+	    ? hash64(turns_key(t), raw.p + x->from, x->n) : 0;
 }
 
 bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struct span raw,
@@ -95,6 +103,7 @@ void turns_state_again(struct body *b, const struct turns *t, struct span raw)
 			tr->keys.n = (uint32_t)k;
 			return;
 		}
-		tr->keys.p[k] = turns_next_key(t, tr->keys.p[k - 1], raw.p + (k - 1) * tr->chunk, tr->chunk);
+		tr->keys.p[k] =
+		    trail_chunk_key(tr, t, tr->keys.p[k - 1], raw.p + (k - 1) * tr->chunk, k - 1);
 	}
 }

@@ -26,6 +26,10 @@ bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, stru
 /* Return the bytes up to the end of the last message that <b> has read or recalled; 0: unknown. */
 uint64_t turns_state_border(const struct body *b);
 
+/* Return a hash of the bytes that have no part in the keys, because they count for nothing in text
+ * mode; 0: there are none. */
+uint64_t turns_state_hole(const struct body *b, const struct turns *t, struct span raw);
+
 /* Store a state of the first <at> bytes, and set its key. Returns false if that is not possible. */
 bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struct span raw,
     size_t at, const void *data, size_t n, struct hash128 *key);

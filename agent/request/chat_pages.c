@@ -113,6 +113,8 @@ static uint64_t turn_what(const struct request *rq, bool cut)
 
 	h = hash_mix(key, h, model_block_of(&rq->env->opts.prompt, m));
 	h = hash_mix(key, hash_mix(key, h, m->special), request_whose(rq));
+	if (rq->prompt->api != API_MESSAGES)	/* of harmony they count */
+		h = hash_mix(key, h, turns_state_hole(rq->body, rq->env->turns, body_so_far(rq)));
 	return cut ? hash_mix(key, h, CUT) : h;
 }
 

@@ -740,6 +740,111 @@ static void a_tenant_with_little_is_not_evicted_by_one_with_much(void **state)
 	turns_free(t);
 }
 
+/* ---- a text that differs in each turn and counts for nothing --------------------------------- */
+
+enum around { IN_SYSTEM, IN_CHAT, IN_USER, IN_MESSAGES };	/* where that text is */
+
+static size_t claude_body(char *p, enum around where, const char *differs, unsigned n_messages)
+{
+	size_t n = (size_t)sprintf(p, "{\"model\":\"m\",%s",
+		   where == IN_SYSTEM ? "\"system\":" : "\"messages\":[{\"role\":");
+	char *c;
+
+	if (where != IN_SYSTEM)
+		n += (size_t)sprintf(p + n, "\"%s\",\"content\":", where == IN_USER ? "user" : "system");
+	n += (size_t)sprintf(p + n, "[{\"text\":\"x-anthropic-billing-header: %s\"},{\"text\":\"be", differs);
+	memset(p + n, 'e', 300);
+	n += 300;
+	n += (size_t)sprintf(p + n, "\"}]%s", where == IN_SYSTEM ? ",\"messages\":[" : "},");
+	for (unsigned i = 0; i < n_messages; i++) {
+		n += (size_t)sprintf(p + n, "%s{\"role\":\"user\",\"content\":\"%u ", i > 0 ? "," : "", i);
+		for (c = p + n; c < p + n + 700; c++)
+			*c = (char)('a' + (i * 7 + (unsigned)(c - p) / 9) % 26);
+		n += 700 + (size_t)sprintf(p + n + 700, "\"}");
+	}
+	return n + (size_t)sprintf(p + n, "],\"stream\":true}");
+}
+
+static enum prompt_api api_around(enum around where)
+{
+	return where == IN_SYSTEM || where == IN_MESSAGES ? API_MESSAGES : API_CHAT;
+}
+
+static void what_counts_for_nothing_may_differ(void **state)
+{
+	static const enum around places[] = { IN_SYSTEM, IN_CHAT };
+	char *p = malloc(ROOM), differs[16];
+	struct body *b = body_make(), *plain = body_make();
+
+	(void)state;
+	for (unsigned k = 0; k < 4; k++) {
+		enum around where = places[k % 2];
+		struct turns *t = turns_make(1 << 22, 0);
+		struct slicing s = { .most = 20000, .looks = 4 };
+
+		rng_init(&s.rng, k);
+		for (unsigned turn = 0; turn < 6; turn++) {
+			size_t n, got;
+
+			snprintf(differs, sizeof(differs), "cch=%05x;", turn * 77777);
+			n = claude_body(p, where, differs, 40 + 2 * turn);
+			feed(plain, NULL, 0, api_around(where), p, n);
+			s.read = 0;
+			if (k < 2) {
+				got = feed(b, t, 1, api_around(where), p, n);
+			} else {
+				s.most = (uint32_t)n;		/* the first chunk comes at once */
+				do
+					got = 1 + rng_below(&s.rng, (uint32_t)n);
+				while (got < chunk);
+				body_reset(b, api_around(where));
+				body_slices_start(b, t, 1);
+				body_slice(b, span_of(p, got), 0);
+				body_slice(b, span_of(p, n), 0);
+				look(&s, b, span_of(p, n), 0);
+				(void)body_slice_needs(b, span_of(p, n), 0);
+				body_slices_remember(b, true);
+				got = n - (size_t)s.read;
+			}
+			same(body_prompt(b), body_prompt(plain));
+			assert_true(turn == 0 ? got == 0 : got > n - 2000 - 2 * chunk);
+		}
+		turns_free(t);
+	}
+	free(p);
+	body_free(b);
+	body_free(plain);
+}
+
+/* Another length, an escape, or a text that counts: nothing is shared. */
+static void what_counts_may_not(void **state)
+{
+	static const struct { enum around where; const char *a, *b; } cases[] = {
+		{ IN_SYSTEM, "cch=1;", "cch=12;" }, { IN_SYSTEM, "cch=\\u0031", "cch=\\u0032" },
+		{ IN_USER, "cch=1;", "cch=2;" }, { IN_MESSAGES, "cch=1;", "cch=2;" },
+		{ IN_CHAT, "a\\nb", "a\\nc" },
+	};
+	char *p = malloc(ROOM);
+	struct body *b = body_make(), *plain = body_make();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct turns *t = turns_make(1 << 22, 0);
+		enum prompt_api api = api_around(cases[i].where);
+		size_t n = claude_body(p, cases[i].where, cases[i].a, 40);
+
+		feed(b, t, 1, api, p, n);
+		n = claude_body(p, cases[i].where, cases[i].b, 42);
+		assert_int_equal(feed(b, t, 1, api, p, n), 0);
+		feed(plain, NULL, 0, api, p, n);
+		same(body_prompt(b), body_prompt(plain));
+		turns_free(t);
+	}
+	free(p);
+	body_free(b);
+	body_free(plain);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -752,6 +857,8 @@ int main(void)
 		cmocka_unit_test(a_body_that_ends_with_a_known_message_has_its_prompt),
 		cmocka_unit_test(tools_that_were_replaced_are_not_those_that_follow),
 		cmocka_unit_test(tools_are_looked_for_once),
+		cmocka_unit_test(what_counts_for_nothing_may_differ),
+		cmocka_unit_test(what_counts_may_not),
 		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
 		cmocka_unit_test(a_tenant_with_little_is_not_evicted_by_one_with_much),
 	};
