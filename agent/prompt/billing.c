@@ -53,7 +53,7 @@ static bool agrees(struct body *b, struct span *text)
 	size_t n = BILLING_BEGIN_N - x->held;
 
 	n = n < text->n ? n : text->n;
-	if (memcmp(BILLING_BEGIN + x->held, text->p, n) != 0)
+	if (memcmp(&BILLING_BEGIN[x->held], text->p, n) != 0)
 		return false;
 	x->held += (uint8_t)n;
 	*text = span_of(text->p + n, text->n - n);
@@ -97,8 +97,8 @@ static size_t plain_bytes(struct span s)
 	return n;
 }
 
-/* Tell if the scanner has just read the beginning, and the text is surely left out: what comes later
- * in the body may change the role of a message, and not that of "system". */
+/* Tell if the scanner has just read the beginning, and the text is surely left out: what comes
+ * later in the body may change the role of a message, and not that of "system". */
 static bool is_left_out(const struct body *b)
 {
 	const struct message *m = &b->r.msg;

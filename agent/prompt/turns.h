@@ -11,8 +11,8 @@
  * chunk, and the key of the chunk before. A tip is the same at the end of the last message, with a
  * hash of the bytes since the last whole chunk. All are keyed hashes of 128 bits that cover every
  * byte before, the tenant and the API: bodies that differ anywhere never share a point, nor do
- * tenants. Only a text before the messages that surely counts for nothing (billing.c) has no part in
- * the key of the first chunk, except its place and length: it is another one in each turn.
+ * tenants. Only a text before the messages that counts for nothing (billing.c) has no part in the
+ * key of the first chunk, except its place and length: it is another one in each turn.
  *
  * The tools, which many clients send after the messages, are remembered by themselves: by their
  * first kilobyte their length and last bytes, and by all of their bytes their pages.

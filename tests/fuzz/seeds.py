@@ -75,6 +75,11 @@ MORE_BODIES = [
     + b'"}}],"tool_calls":[{"function":{"arguments":"' +
     LONG[:20] + b'"}}]},{"content":"a"},{"reasoning":"' + LONG[:150] + b'","reasoning":"'
     + LONG[:70] + b'"}]}',
+    b'{"system":[{"text":"x-anthropic-billing-header: cch=1;"},{"text":"' + LONG
+    + b'"}],"messages":[{"role":"user","content":"' + LONG + b'"}]}',
+    b'{"messages":[{"role":"system","content":"x-anthropic-billing-header: cch=1;\\n' + LONG
+    + b'"},{"content":["x-anthropic-billing-head","x-anthropic-billing-header","a"]},'
+    b'{"role":"user","content":"' + LONG + b'"}]}',
     b'{"input":[[1,2],[3]],"prompt":[[1,2],[3]]}', b'{"input":["a","b"],"prompt":["a",1]}',
     b'{"prompt":[1,"a",-1,1.5,4294967296]}',
 ]

@@ -752,7 +752,8 @@ static size_t claude_body(char *p, enum around where, const char *differs, unsig
 
 	if (where != IN_SYSTEM)
 		n += (size_t)sprintf(p + n, "\"%s\",\"content\":", where == IN_USER ? "user" : "system");
-	n += (size_t)sprintf(p + n, "[{\"text\":\"x-anthropic-billing-header: %s\"},{\"text\":\"be", differs);
+	n += (size_t)sprintf(
+	    p + n, "[{\"text\":\"x-anthropic-billing-header: %s\"},{\"text\":\"be", differs);
 	memset(p + n, 'e', 300);
 	n += 300;
 	n += (size_t)sprintf(p + n, "\"}]%s", where == IN_SYSTEM ? ",\"messages\":[" : "},");
