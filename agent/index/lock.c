@@ -73,6 +73,22 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want)
 	return false;
 }
 
+bool shards_pass(struct index *ix, uint64_t *locked, uint64_t to)
+{
+	uint64_t more = to & ~*locked, taken = 0;
+
+	for (; more != 0; more &= more - 1) {
+		if (!try_lock(&ix->shards[__builtin_ctzll(more)].locked)) {
+			shards_unlock(ix, taken);
+			return false;
+		}
+		taken |= more & -more;
+	}
+	shards_unlock(ix, *locked & ~to);
+	*locked = to;
+	return true;
+}
+
 void claims_lock(struct index *ix, server_id s)
 {
 	small_lock(&ix->groups[s % CLAIM_GROUPS].locked);

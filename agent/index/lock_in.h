@@ -18,6 +18,10 @@ void shards_unlock(struct index *ix, uint64_t mask);
  * released on the way: then the tree may have changed, and all of them are locked now. */
 bool shards_more(struct index *ix, uint64_t *locked, uint64_t want);
 
+/* Lock the shards of <to> instead of those of <*locked>, without waiting. Returns false, with
+ * nothing changed, if another thread has one of them. */
+bool shards_pass(struct index *ix, uint64_t *locked, uint64_t to);
+
 /* Lock or unlock the claim group of <s>. */
 void claims_lock(struct index *ix, server_id s);
 void claims_unlock(struct index *ix, server_id s);

@@ -157,6 +157,14 @@ static void ahead_of_removal(struct index *ix, const struct record *r, unsigned 
 	__builtin_prefetch(node_kept(ix, nd->parent));
 }
 
+void record_ahead(struct index *ix, const struct record *r, const struct node *nd)
+{
+	__builtin_prefetch(slab_of(ix, r));
+	__builtin_prefetch(at(ix, r->up));
+	table_prefetch(ix, node_hash(nd));
+	node_prefetch(ix, nd->parent);
+}
+
 /* Each step prefetches what the next step reads, so that a record comes here five times. */
 void order_ahead(struct index *ix, const struct record *r, unsigned list)
 {
@@ -313,8 +321,7 @@ void record_list(struct index *ix, struct record *r)
 	struct ends *by_order;
 	bool first;
 
-	/* the last: a thread is about to settle it */
-	if (r->listed || r->n_children != 0 || r->claims != 0 || r->held < r->extent)
+	if (r->listed || !record_may_go(r))
 		return;
 	r->listed = 1;
 	by_order = order_list(ix, sh, r);

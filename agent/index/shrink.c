@@ -74,11 +74,12 @@ static void cut_held(struct index *ix, const struct node *nd, struct record *r, 
 
 /* Return whether <up>, which lost its last child, is evicted next: the child was the first of the
  * server's order, used at <used>. Most branches end in several records of one use. */
-static bool goes_next(struct index *ix, const struct record *up, uint32_t used)
+static bool goes_next(
+    struct index *ix, const struct record *up, uint32_t used, const struct cut *c)
 {
 	enum index_order o = order_of(ix, up->server);
 
-	if (!up->listed)
+	if (c == NULL || c->records == 0 || c->room == 0 || !record_may_go(up))
 		return false;
 	if (!server_ready(ix, up->server))
 		return true;
@@ -87,7 +88,8 @@ static bool goes_next(struct index *ix, const struct record *up, uint32_t used)
 }
 
 /* Returns true if the server's record on <parent> has lost its last child and is not held to its
- * end. Otherwise sets <c->next> if that record is the next to cut. */
+ * end. Otherwise, if that record is the next to cut, sets <c->next> and leaves it out of the
+ * lists. */
 static bool remove_record(struct index *ix, struct node *nd, struct node *parent, struct record *r,
     struct cut *c, uint32_t *work)
 {
@@ -111,9 +113,10 @@ static bool remove_record(struct index *ix, struct node *nd, struct node *parent
 		return false;
 	if (up->held < parent->n_pages)
 		return true;
-	record_list(ix, up);
-	if (c != NULL && c->records > 0 && c->room > 0)
-		c->next = goes_next(ix, up, used);
+	if (goes_next(ix, up, used, c))
+		c->next = true;
+	else
+		record_list(ix, up);
 	return false;
 }
 
@@ -154,6 +157,19 @@ static struct record *lock_record(struct index *ix, node_id id, server_id s, str
 	return r;
 }
 
+/* Prefetch what comes after the removal of <r>: the record above, if it loses its last child, or
+ * the node that is joined with <parent>. */
+static void ahead_of_above(
+    struct index *ix, const struct node *nd, const struct node *parent, const struct record *r)
+{
+	const struct record *up = r->up != 0 ? at(ix, r->up) : NULL;
+
+	if (up != NULL && up->n_children == 1)
+		record_ahead(ix, up, parent);
+	if (parent->n_children == 2 && nd->n_owners == 1)
+		node_prefetch(ix, parent->child_xor ^ nd->id);
+}
+
 static bool has_one_child(const struct node *nd)
 {
 	return nd != NULL && nd->kind == NODE_EDGE && nd->n_children == 1;
@@ -176,6 +192,23 @@ static struct record *lock_cut(struct index *ix, node_id id, server_id s, struct
 	return r;
 }
 
+/* Take pages from the record of <s> on <*parent>, which goes next and is in no list yet. Returns
+ * NULL, with nothing changed, if that needs a lock which another thread has. */
+static struct record *cut_above(struct index *ix, server_id s, struct cut *c, struct node **nd,
+    struct node **parent, uint64_t *locked)
+{
+	struct node *on = *parent;
+	struct record *r = node_record(ix, on, s);
+
+	if ((c->old_only && !is_evicted(ix, s, r->used)) ||
+	    !shards_pass(ix, locked, shard_bit(ix, on->id) | shard_bit(ix, on->parent)))
+		return NULL;
+	*nd = on;
+	*parent = node_at(ix, on->parent);
+	cut_held(ix, on, r, c);
+	return r;
+}
+
 /* See record_settle(). <cut>: cut the records above as well, if they go next; NULL: do not. */
 static uint32_t settle_up(struct index *ix, struct node *nd, struct node *parent, struct record *r,
     uint64_t locked, uint32_t c, struct cut *cut)
@@ -187,17 +220,26 @@ static uint32_t settle_up(struct index *ix, struct node *nd, struct node *parent
 
 	do {
 		work++;
+		if (cut != NULL)
+			ahead_of_above(ix, nd, parent, r);
 		on = settle_record(ix, nd, parent, r, cut, &work);
 		if (on && c != 0)	/* before a split or a join moves the record */
 			claim_attach(ix, c, node_record(ix, parent, s), node_end(parent));
 		join = has_one_child(node_at(ix, id));
+		next = cut != NULL && cut->next;
+		if (next) {
+			cut->next = false;
+			if (!join && (r = cut_above(ix, s, cut, &nd, &parent, &locked)) != NULL) {
+				id = up;
+				up = parent->id;
+				continue;
+			}
+			record_list(ix, node_record(ix, parent, s));
+		}
 		join_up = has_one_child(node_at(ix, up));
 		shards_unlock(ix, locked);
 		if (join)
 			work += node_join(ix, id);
-		next = cut != NULL && cut->next;
-		if (next)
-			cut->next = false;
 		r = next ? lock_cut(ix, up, s, cut, &nd, &parent, &locked) : NULL;
 		if (!on && r == NULL && join_up)	/* otherwise its record is settled first */
 			work += node_join(ix, up);
@@ -381,6 +423,8 @@ static void join_child(struct index *ix, struct node *above, struct node *nd, st
 	arena_ref moved = 0;
 	struct node *to;
 
+	table_prefetch(ix, node_hash(nd));
+	table_prefetch(ix, node_hash(child));
 	to = node_alloc_spare(
 	    ix, shard, NODE_EDGE, nd->start, (uint32_t)nd->n_pages + child->n_pages, cap);
 	if (to == NULL || !alloc_movers(ix, nd, child, &moved)) {

@@ -107,6 +107,13 @@ void record_free(struct index *ix, struct record *r);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
 
+/* Return whether a record may be evicted. One that is not held to its end is about to be settled by
+ * a thread. */
+static inline bool record_may_go(const struct record *r)
+{
+	return r->n_children == 0 && r->claims == 0 && r->held >= r->extent;
+}
+
 /* Put a record into the lists if it may be evicted; take it out. */
 void record_list(struct index *ix, struct record *r);
 void record_unlist(struct index *ix, struct record *r);
@@ -120,6 +127,9 @@ void record_recall(
 
 /* Return the record of <s> in <sh> that is evicted first, or NULL. */
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
+
+/* Prefetch what removing <r>, on <nd>, reads; it is in no list yet. */
+void record_ahead(struct index *ix, const struct record *r, const struct node *nd);
 
 /* Prefetch the records that follow <r> in its list, because they are evicted soon after it. */
 void order_ahead(struct index *ix, const struct record *r, unsigned list);
