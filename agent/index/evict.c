@@ -31,10 +31,10 @@ static bool under_floor(const struct index *ix, uint32_t tenant)
 }
 
 /* Return the oldest record of all tenants above their floor, or NULL. The shard is locked. */
-static const struct record *oldest_record(struct index *ix, const struct shard *sh)
+static struct record *oldest_record(struct index *ix, const struct shard *sh)
 {
 	uint32_t t, n = atomic_load_explicit(&ix->tenants_used, memory_order_relaxed);
-	const struct record *r, *best = NULL;
+	struct record *r, *best = NULL;
 
 	for (t = 0; t < n; t++) {
 		if (sh->tenants[t].by_age.first == 0 || under_floor(ix, t))
@@ -46,32 +46,30 @@ static const struct record *oldest_record(struct index *ix, const struct shard *
 	return best;
 }
 
-bool evict_cut(struct index *ix, node_id id, server_id s, struct cut c, uint32_t *work)
+static bool count_cut(uint32_t n, uint32_t *work)
 {
-	uint32_t n = record_cut(ix, id, s, c);
-
 	*work -= n == 0 ? 1 : n < *work ? n : *work;
 	return n > 0;
+}
+
+bool evict_cut(struct index *ix, struct record *r, struct cut c, uint32_t *work)
+{
+	return count_cut(record_cut_locked(ix, r, c), work);
 }
 
 /* Returns false if no record may be evicted. */
 static bool evict_oldest(struct index *ix, uint32_t shard, uint32_t *work)
 {
-	struct shard *sh = &ix->shards[shard];
-	const struct record *r;
-	server_id s = 0;
-	node_id id = 0;
+	struct record *r;
 
 	shards_lock(ix, 1ull << shard);
-	if ((r = oldest_record(ix, sh)) != NULL) {
-		id = r->node;
-		s = r->server;
-		order_ahead(ix, r, BY_AGE);
+	if ((r = oldest_record(ix, &ix->shards[shard])) == NULL) {
+		shards_unlock(ix, 1ull << shard);
+		return false;
 	}
-	shards_unlock(ix, 1ull << shard);
-	if (id != 0)
-		evict_cut(ix, id, s, (struct cut){ 1, TRIM_PAGES, UINT64_MAX, true, false }, work);
-	return id != 0;
+	order_ahead(ix, r, BY_AGE);
+	evict_cut(ix, r, (struct cut){ 1, TRIM_PAGES, UINT64_MAX, true, false }, work);
+	return true;
 }
 
 static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
@@ -94,7 +92,8 @@ static bool evict_of_tenant(struct index *ix, uint32_t tenant, uint32_t *work)
 		shards_unlock(ix, 1ull << i);
 	}
 	if (id != 0)
-		evict_cut(ix, id, s, (struct cut){ 1, EDGE_MAX, UINT64_MAX, true, false }, work);
+		count_cut(
+		    record_cut(ix, id, s, (struct cut){ 1, EDGE_MAX, UINT64_MAX, true, false }), work);
 	return id != 0;
 }
 

@@ -18,9 +18,9 @@ bool make_space(struct index *ix, uint32_t tenant, uint32_t *work);
 void keep_capacity(struct index *ix, server_id s, uint32_t *work);
 void keep_reserve(struct index *ix, uint32_t *work);
 
-/* Cut a record that was seen before. Another thread may have been faster; that counts as work too,
- * and the result is false. */
-bool evict_cut(struct index *ix, node_id id, server_id s, struct cut c, uint32_t *work);
+/* Cut a record in the lists. The caller has locked its shard and no other; nothing is locked on
+ * return. Another thread may be faster; that counts as work too, and the result is false. */
+bool evict_cut(struct index *ix, struct record *r, struct cut c, uint32_t *work);
 
 /* Return the room that <s> takes: pages, output, and parts of claims. */
 uint64_t evict_room_used(struct index *ix, server_id s);

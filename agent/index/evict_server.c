@@ -35,20 +35,25 @@ static uint64_t first_shard(struct index *ix, server_id s, uint32_t *shard)
 	return best;
 }
 
+/* Return the record of <s> in the shard that is evicted first, with the shard locked; NULL, with
+ * nothing locked, if there is none. */
+static struct record *lock_first_of(struct index *ix, uint32_t shard, server_id s)
+{
+	struct record *r;
+
+	shards_lock(ix, 1ull << shard);
+	if ((r = order_first(ix, &ix->shards[shard], s)) == NULL)
+		shards_unlock(ix, 1ull << shard);
+	else
+		order_ahead(ix, r, BY_ORDER);
+	return r;
+}
+
 /* Return the record of <s> that is evicted first, with its shard locked; NULL, with nothing locked,
  * if none may be evicted. */
 static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 {
-	struct record *r;
-
-	if (first_shard(ix, s, shard) == NOT_ONE)
-		return NULL;
-	shards_lock(ix, 1ull << *shard);
-	if ((r = order_first(ix, &ix->shards[*shard], s)) == NULL)
-		shards_unlock(ix, 1ull << *shard);
-	else
-		order_ahead(ix, r, BY_ORDER);
-	return r;
+	return first_shard(ix, s, shard) == NOT_ONE ? NULL : lock_first_of(ix, *shard, s);
 }
 
 static uint64_t room_held(const struct index *ix, server_id s)
@@ -112,23 +117,21 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
 {
 	uint32_t shard = 0, used = 0, latest = 0;
 	struct record *r;
-	node_id id = 0;
 	uint64_t now;
 	bool any = false;
 
 	while (*work > 0 && (now = evict_room_used(ix, s)) > to) {
-		if ((r = lock_first(ix, s, &shard)) != NULL) {
-			id = r->node;
+		if ((r = lock_first(ix, s, &shard)) != NULL)
 			used = r->used;
-			shards_unlock(ix, 1ull << shard);
-		}
 		if (output_cut(ix, s, r != NULL, used, now - to)) {
+			if (r != NULL)
+				shards_unlock(ix, 1ull << shard);
 			--*work;
 			continue;
 		}
 		if (r == NULL)
 			break;
-		if (evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, now - to, true, false }, work)) {
+		if (evict_cut(ix, r, (struct cut){ *work, EDGE_MAX, now - to, true, false }, work)) {
 			latest = any && tick_before(used, latest) ? latest : used;
 			any = true;
 		}
@@ -159,16 +162,15 @@ static bool keep_horizon(struct index *ix, server_id s, uint32_t *work)
 {
 	struct record *r;
 	uint32_t shard;
-	node_id id;
 
 	while (*work > 0) {
 		if ((r = lock_first(ix, s, &shard)) == NULL)
 			return false;
-		id = is_evicted(ix, s, r->used) ? r->node : 0;
-		shards_unlock(ix, 1ull << shard);
-		if (id == 0)
+		if (!is_evicted(ix, s, r->used)) {
+			shards_unlock(ix, 1ull << shard);
 			return false;
-		evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, UINT64_MAX, true, true }, work);
+		}
+		evict_cut(ix, r, (struct cut){ *work, EDGE_MAX, UINT64_MAX, true, true }, work);
 	}
 	return true;
 }
@@ -200,29 +202,16 @@ msec index_evicted_ago(struct index *ix, server_id s, msec now)
 
 /* ---- leaving ---- */
 
-static bool first_of(struct index *ix, uint32_t shard, server_id s, node_id *id)
-{
-	struct record *r;
-
-	shards_lock(ix, 1ull << shard);
-	r = order_first(ix, &ix->shards[shard], s);
-	*id = r ? r->node : 0;
-	if (r != NULL)
-		order_ahead(ix, r, BY_ORDER);
-	shards_unlock(ix, 1ull << shard);
-	return r != NULL;
-}
-
 /* Cut the records of <s> that may be evicted, <work> at most. Returns false if there was none. */
 static bool drop_some(struct index *ix, server_id s, uint32_t *work)
 {
+	struct record *r;
 	bool any = false;
 	uint32_t i;
-	node_id id;
 
 	for (i = 0; i < ix->n_shards; i++)
-		while (*work > 0 && first_of(ix, i, s, &id)) {
-			evict_cut(ix, id, s, (struct cut){ *work, EDGE_MAX, UINT64_MAX, false, false }, work);
+		while (*work > 0 && (r = lock_first_of(ix, i, s)) != NULL) {
+			evict_cut(ix, r, (struct cut){ *work, EDGE_MAX, UINT64_MAX, false, false }, work);
 			any = true;
 		}
 	return any;

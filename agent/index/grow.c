@@ -96,10 +96,8 @@ static void split_owner(struct index *ix, struct record *r, struct record *up, s
 	r->held = r->held > k ? (uint16_t)(r->held - k) : 0;
 	r->extent = (uint16_t)(r->extent - k);
 	claims_move(ix, r, up, node_end(upper));	/* the claims that end on the upper part */
-	node_own(ix, upper, up);	/* first, so that a reader never sees the server without a page */
-	node_own(ix, lower, r);
-	atomic_fetch_sub_explicit(
-	    &ix->servers[r->server].room, room_of(lower, r->extent + k), memory_order_relaxed);
+	node_put(ix, upper, up);	/* first, so that a reader never sees the server without a page */
+	node_put(ix, lower, r);
 	record_list(ix, r);
 }
 
@@ -121,9 +119,7 @@ static void split_owners(
 		}
 		r->node = upper->id;
 		claims_move(ix, r, r, node_end(upper));
-		node_own(ix, upper, r);
-		atomic_fetch_sub_explicit(
-		    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
+		node_put(ix, upper, r);
 	}
 }
 

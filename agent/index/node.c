@@ -223,19 +223,24 @@ uint32_t node_cap(const struct node *nd)
 	return cap;
 }
 
-void node_own(struct index *ix, struct node *nd, struct record *r)
+void node_put(struct index *ix, struct node *nd, struct record *r)
 {
-	uint32_t i, n = n_slots(nd);
+	uint32_t n = n_slots(nd), i = nd->n_owners == n ? n : 0;
 
-	for (i = 0; i < n && word(nd, i) != 0; i++)
-		;
+	while (i < n && word(nd, i) != 0)
+		i++;
 	node_records(nd)[i] = record_ref(ix, r);
-	atomic_fetch_add_explicit(
-	    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
 	atomic_store_explicit(&node_words(nd)[i], word_of(r->server, r->extent), memory_order_release);
 	if (i == n)
 		atomic_store_explicit(&nd->n_slots, (uint16_t)(n + 1), memory_order_release);
 	nd->n_owners++;
+}
+
+void node_own(struct index *ix, struct node *nd, struct record *r)
+{
+	atomic_fetch_add_explicit(
+	    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);
+	node_put(ix, nd, r);
 }
 
 void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent)

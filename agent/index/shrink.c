@@ -271,6 +271,22 @@ uint32_t record_cut(struct index *ix, node_id id, server_id server, struct cut c
 	return settle_up(ix, nd, parent, r, locked, 0, &c);
 }
 
+uint32_t record_cut_locked(struct index *ix, struct record *r, struct cut c)
+{
+	uint64_t locked = shard_bit(ix, r->node);
+	struct node *nd = node_at(ix, r->node), *parent;
+	server_id s = r->server;
+	node_id id = nd->id;
+
+	if (!shards_more(ix, &locked, shard_bit(ix, nd->parent))) {
+		shards_unlock(ix, locked);
+		return record_cut(ix, id, s, c);
+	}
+	parent = node_at(ix, nd->parent);
+	cut_held(ix, nd, r, &c);
+	return settle_up(ix, nd, parent, r, locked, 0, &c);
+}
+
 uint32_t record_let_go(
     struct index *ix, server_id server, node_id *id, uint32_t *end, uint32_t keep)
 {
@@ -348,8 +364,8 @@ static bool alloc_movers(
 	return true;
 }
 
-static void move_record(struct index *ix, const struct node *nd, struct record *from,
-    struct record *to, struct node *onto)
+static void move_record(
+    struct index *ix, struct record *from, struct record *to, struct node *onto)
 {
 	record_unlist(ix, from);
 	to->in[BY_ORDER].next = 0;
@@ -360,9 +376,7 @@ static void move_record(struct index *ix, const struct node *nd, struct record *
 	to->used = from->used;
 	to->up = from->up;
 	record_free(ix, from);
-	node_own(ix, onto, to);
-	atomic_fetch_sub_explicit(
-	    &ix->servers[to->server].room, room_of(nd, to->extent), memory_order_relaxed);
+	node_put(ix, onto, to);
 	record_list(ix, to);
 }
 
@@ -381,31 +395,38 @@ static void join_use(struct index *ix, const struct record *r, struct record *lo
 		record_list(ix, low);
 }
 
+/* The pages that <r> holds of <nd> become pages of <to>. */
+static void count_joined(
+    struct index *ix, const struct record *r, const struct node *nd, const struct node *to)
+{
+	if (nd->page_room != to->page_room)
+		atomic_fetch_add_explicit(&ix->servers[r->server].room,
+		    room_of(to, r->extent) - room_of(nd, r->extent), memory_order_relaxed);
+}
+
 static void join_owners(struct index *ix, const struct node *nd, const struct node *child,
     struct node *to, arena_ref moved)
 {
 	uint32_t i, n = atomic_load_explicit(&nd->n_slots, memory_order_relaxed);
 	struct record *r, *low;
-	int64_t twice;
 
 	for (i = 0; i < n; i++) {
 		if (atomic_load_explicit(&node_words(nd)[i], memory_order_relaxed) == 0)
 			continue;
 		r = at(ix, node_records(nd)[i]);
+		count_joined(ix, r, nd, to);
 		if ((low = node_record(ix, child, r->server)) == NULL) {
 			low = at(ix, moved);
 			moved = low->in[BY_ORDER].next;
-			move_record(ix, nd, r, low, to);
+			move_record(ix, r, low, to);
 			continue;
 		}
 		join_use(ix, r, low);
 		low->held = low->held ? (uint16_t)(nd->n_pages + low->held) : r->held;
-		twice = room_of(nd, nd->n_pages) + room_of(child, low->extent);
 		low->extent = (uint16_t)(low->extent + nd->n_pages);
 		low->up = r->up;
 		record_free(ix, r);
-		node_own(ix, to, low);
-		atomic_fetch_sub_explicit(&ix->servers[low->server].room, twice, memory_order_relaxed);
+		node_put(ix, to, low);
 	}
 }
 

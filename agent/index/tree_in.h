@@ -86,6 +86,10 @@ uint32_t node_reach(const struct node *nd);	/* longest extent of an owner */
 void node_own(struct index *ix, struct node *nd, struct record *r);
 void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent);
 void node_disown(struct index *ix, struct node *nd, struct record *r);
+
+/* Add the owner of <r> without its room: a split or a join hardly ever changes that, and all threads
+ * write it. */
+void node_put(struct index *ix, struct node *nd, struct record *r);
 void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
 
 /* Count the keys of <run>, from its page <from> on, that are the same on <nd>. */
@@ -164,6 +168,10 @@ struct cut {
 /* Cut pages from the end of a record, if it is in the lists, and of those above it. Returns the
  * work done. */
 uint32_t record_cut(struct index *ix, node_id id, server_id server, struct cut c);
+
+/* Do the same with a record in the lists. The caller has locked its shard and no other; nothing is
+ * locked on return. */
+uint32_t record_cut_locked(struct index *ix, struct record *r, struct cut c);
 
 /* Cut the record of <server> on <*id>, if it ends at page <*end> and may be evicted, down to <keep>
  * pages from the root. Sets <*end> to where that node began, and <*id> to the node above; 0: the
