@@ -335,7 +335,7 @@ compose-test: all tools
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
 # whole workloads, as files in build/bench/ that other programs can read: tests/bench/index.sh
-bench-index bench-index-instructions: $(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
+bench-index bench-index-instructions bench-index-peers: $(addprefix $(B)/tests/bench/,bench_index gen_index)
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
 # the index of events under churn, with 1000 servers too; takes some minutes
 bench-events: $(B)/tests/bench/bench_events
@@ -464,7 +464,7 @@ clean:
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it images compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions \
-	events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
+	index-peers events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
 	path-threads share share-sim share-store socket overload tokenizers)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,11 +1,12 @@
 #!/bin/bash
-# index.sh [bench-index|instructions] - make missing workloads, and run the bench of the index on
-# all.
+# index.sh [bench-index|instructions|peers] - make missing workloads, and run the bench of the index
+# on all.
 #
 # WORKLOADS="moon syn1k ..." SERVERS=64 B=build/release TRACE=Mooncake trace; without it moon is
 # skipped. The files stay in build/bench/ for other programs: tests/bench/index/pbw1.h describes
 # their format. instructions: count the first operations of each under callgrind, by function,
-# including its callees.
+# including its callees. peers: the index beside those of SMG (index/peers.rs), in turn; cargo
+# fetches and builds their crate.
 set -eu
 cd "$(dirname "$0")/../.."
 B=${B:-build/release}
@@ -43,6 +44,30 @@ instructions() {
 			}'
 }
 
+# Build index/peers.rs. Returns 1 if it cannot be built.
+peers() {
+	local p=$out/peers
+
+	command -v cargo > /dev/null || { echo "skipped: peers: cargo is not installed"; return 1; }
+	mkdir -p $p/src
+	cp tests/bench/index/peers.rs $p/src/main.rs
+	cat > $p/Cargo.toml <<-'EOF'
+		[package]
+		name = "index_peers"
+		version = "0.0.0"
+		edition = "2021"
+		[dependencies]
+		kv-index = "=2.0.0"
+		[profile.release]
+		opt-level = 3
+		lto = "thin"
+		[workspace]
+	EOF
+	RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release --manifest-path $p/Cargo.toml \
+		> $p/build.log 2>&1 ||
+		{ echo "skipped: peers: the crate kv-index cannot be built: $p/build.log"; return 1; }
+}
+
 case ${1:-bench-index} in
 bench-index)
 	"$bench"
@@ -58,8 +83,16 @@ instructions)
 		instructions $w
 	done
 	;;
+peers)
+	peers || exit 0
+	for w in ${WORKLOADS:-moon syn1k syn64k}; do
+		workload $w || continue
+		"$bench" -t $out/$w.pbw1 "$SERVERS" | grep -E 'op=(match|match.commit|full_hit) '
+		$out/peers/target/release/index_peers $out/$w.pbw1 "$SERVERS"
+	done
+	;;
 *)
-	echo "usage: ${0##*/} [bench-index|instructions]" >&2
+	echo "usage: ${0##*/} [bench-index|instructions|peers]" >&2
 	exit 2
 	;;
 esac
