@@ -334,8 +334,10 @@ compose-test: all tools
 	docker/compose-test.sh
 bench: $(BENCH)
 	@for b in $^; do $$b || exit 1; done
-# whole workloads, as files in build/bench/ that other programs can read: tests/bench/index.sh
-bench-index bench-index-instructions bench-index-peers: $(addprefix $(B)/tests/bench/,bench_index gen_index)
+# whole workloads, as files in build/bench/ that other programs can read; bench-index-peers: beside
+# the indexes of SMG, which cargo builds: tests/bench/index.sh
+bench-index bench-index-instructions bench-index-peers: \
+		$(B)/tests/bench/bench_index $(B)/tests/bench/gen_index
 	@B=$(B) tests/bench/index.sh $(@:bench-index-%=%)
 # the index of events under churn, with 1000 servers too; takes some minutes
 bench-events: $(B)/tests/bench/bench_events
@@ -464,7 +466,7 @@ clean:
 .PHONY: deps demo demo-stop check test test-sanitized test-long test-busy asan tsan
 .PHONY: it images compose-test oracle sim clean
 .PHONY: bench $(addprefix bench-,agentic turns buffers buffer-cells index index-instructions \
-	index-peers events sim crowd peers cells cells-events prefill prompt hostile model attack path path-agent \
-	path-threads share share-sim share-store socket overload tokenizers)
+	index-peers events sim crowd peers cells cells-events prefill prompt hostile model attack path \
+	path-agent path-threads share share-sim share-store socket overload tokenizers)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

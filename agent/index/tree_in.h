@@ -87,8 +87,8 @@ void node_own(struct index *ix, struct node *nd, struct record *r);
 void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t extent);
 void node_disown(struct index *ix, struct node *nd, struct record *r);
 
-/* Add the owner of <r> without its room: a split or a join hardly ever changes that, and all threads
- * write it. */
+/* Add the owner of <r> without its room: a split or a join hardly ever changes that, and all
+ * threads write it. */
 void node_put(struct index *ix, struct node *nd, struct record *r);
 void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
 
