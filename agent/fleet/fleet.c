@@ -323,6 +323,19 @@ static const struct slowness *own_slowness(const struct server *s, enum fact_ste
 	return rate_headers_known(&s->rate, now) ? &s->rate.by_headers : NULL;
 }
 
+/* Return how slow the servers are by the first tokens of all together; 1 if these are too few. So a
+ * pool of many servers knows its speed long before each of them has answered enough. */
+static double slowness_of_all(const struct pool *p, msec now)
+{
+	struct rate_sum sum = { 0 };
+	double all;
+
+	for (size_t i = 0; i < p->n_servers; i++)
+		rate_sum_add(&sum, &p->servers[i]->rate, now);
+	all = rate_sum_slowness(&sum);
+	return all > 0 ? all : 1;
+}
+
 /* The mean is of logarithms: half as fast and twice as fast are equally far from the same speed. */
 void pool_slowness(struct pool *p, msec now)
 {
@@ -336,7 +349,10 @@ void pool_slowness(struct pool *p, msec now)
 		sum += one->log_x;
 		n++;
 	}
-	p->slowness = n > 0 ? exp(sum / (double)n) : 1;
+	if (n > 0)
+		p->slowness = exp(sum / (double)n);
+	else
+		p->slowness = p->policy->learn_rate && p->step == STEP_FIRST ? slowness_of_all(p, now) : 1;
 }
 
 #define ALIKE	1.4

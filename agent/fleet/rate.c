@@ -157,6 +157,22 @@ double rate_by_headers(const struct rate *r)
 	return r->by_headers.x;
 }
 
+void rate_sum_add(struct rate_sum *sum, const struct rate *r, msec now)
+{
+	if (r->firsts <= 0 || now - r->learned >= FORGOTTEN_MS)
+		return;
+	sum->busy_s += r->busy_s;
+	sum->work_s += r->work_s;
+	sum->firsts += r->firsts;
+}
+
+double rate_sum_slowness(const struct rate_sum *sum)
+{
+	if (sum->work_s < 5 * PRIOR_S || sum->firsts < LEAST)
+		return 0;
+	return bounded(sum->busy_s / sum->work_s);
+}
+
 #define MILLION	1e6
 
 struct rate_kept rate_keep(const struct rate *r, msec now)

@@ -13,7 +13,8 @@
  *
  * Erring slow is safe and erring fast is not: a rate twice too high cost 180 % more time to first
  * token, one twice too low a third less than that (routing notes, 3b). Until a server's slowness is
- * known, it is as slow as its pool, and the pool as configured.
+ * known, it is as slow as its pool: the mean of the known ones, else by the first tokens of all its
+ * servers together, else as configured.
  *
  * Pure arithmetic, O(1). Not locked: the owner locks. */
 #ifndef KVROUTE_FLEET_RATE_H
@@ -72,6 +73,15 @@ bool rate_first_known(const struct rate *r, msec now);
 bool rate_headers_known(const struct rate *r, msec now);
 double rate_by_first(const struct rate *r);
 double rate_by_headers(const struct rate *r);		/* only if known, as in by_first, by_headers */
+
+/* First tokens of several servers together. */
+struct rate_sum {
+	double busy_s, work_s, firsts;
+};
+
+void rate_sum_add(struct rate_sum *sum, const struct rate *r, msec now);
+/* Returns 0 if they are not enough evidence: the same that one server needs. */
+double rate_sum_slowness(const struct rate_sum *sum);
 
 /* For snapshots: slowness in millionths, by first tokens and by headers; 0: unknown. */
 struct rate_kept {

@@ -354,6 +354,38 @@ static void uncertain_work_teaches_no_rate(void **state)
 	fleet_fini(&f);
 }
 
+/* Each of four servers takes half of what is predicted, and five answers: too few for itself. */
+static void a_pool_learns_before_its_servers(void **state)
+{
+	static const char *const names[] = { "a", "b", "c", "d" };
+	struct policy_opts o = { .learn_rate = true };
+	struct server *s[4];
+	struct fleet f;
+	struct pool *p;
+	msec now = 1000;
+
+	(void)state;
+	fleet_init(&f);
+	p = pool_of(&f, SPAN("pool"), 3);
+	p->policy = &o;
+	p->step = STEP_FIRST;
+	for (unsigned i = 0; i < 4; i++)
+		s[i] = fleet_server(&f, p, span_str(names[i]), now);
+	for (unsigned i = 0; i < 20; i++) {
+		rate_begin(&s[i % 4]->rate, now);
+		rate_answered(&s[i % 4]->rate, 4, now, now + 2000);
+		now += 3000;
+		pool_slowness(p, now);
+		assert_true(i < 16 ? p->slowness == 1 : fabs(p->slowness - 0.5) < 0.05);
+		assert_false(server_speed_known(s[i % 4], STEP_FIRST, now));
+		assert_true(server_slowness(s[i % 4], STEP_FIRST, now) == p->slowness);
+	}
+	o.learn_rate = false;
+	pool_slowness(p, now);
+	assert_true(p->slowness == 1);
+	fleet_fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +395,7 @@ int main(void)
 		cmocka_unit_test(slots_are_reused_and_shared),
 		cmocka_unit_test(empty_streams_are_failures_where_others_have_none),
 		cmocka_unit_test(a_learned_rate_lowers_the_floor),
+		cmocka_unit_test(a_pool_learns_before_its_servers),
 		cmocka_unit_test(unseen_work_drains_with_reports_too),
 		cmocka_unit_test(an_idle_server_has_no_backlog),
 		cmocka_unit_test(work_drains_without_reports),

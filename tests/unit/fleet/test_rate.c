@@ -294,6 +294,30 @@ static void is_kept_over_a_restart(void **state)
 	assert_true(rate_by_first(&next) >= SLOWNESS_MIN && rate_by_headers(&next) >= SLOWNESS_MIN);
 }
 
+/* Four servers with five first tokens each: none is known, all together are. */
+static void servers_that_answered_little_teach_together(void **state)
+{
+	struct rate r[4];
+	struct rate_sum few = { 0 }, sum = { 0 }, late = { 0 };
+	struct rng rng;
+	msec now = 1000;
+
+	(void)state;
+	rng_init(&rng, 7);
+	for (unsigned i = 0; i < 4; i++) {
+		rate_init(&r[i], 1);
+		serve(&r[i], &rng, 0.25, 5, 1500, &now);
+		assert_false(rate_first_known(&r[i], now));
+		rate_sum_add(&sum, &r[i], now);
+		if (i < 3)
+			rate_sum_add(&few, &r[i], now);
+		rate_sum_add(&late, &r[i], now + 600000);
+	}
+	assert_true(rate_sum_slowness(&few) == 0);
+	assert_true(rate_sum_slowness(&late) == 0);
+	assert_true(rate_sum_slowness(&sum) > 0.25 && rate_sum_slowness(&sum) < 0.6);	/* has the guess */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +333,7 @@ int main(void)
 		cmocka_unit_test(an_idle_server_is_learned_again),
 		cmocka_unit_test(a_server_known_by_headers_is_learned_anew),
 		cmocka_unit_test(is_kept_over_a_restart),
+		cmocka_unit_test(servers_that_answered_little_teach_together),
 		cmocka_unit_test(small_prompts_and_missing_times_are_left_out),
 	};
 
