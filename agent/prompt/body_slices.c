@@ -116,6 +116,7 @@ static void find_hole(struct body *b, const char *p)
 {
 	struct trail trail = b->trail;
 
+	b->trail.on = false;	/* a border would need room, which is lost with the copy */
 	trail.hole = billing_hole(b, span_of(p, trail.chunk));
 	b->trail = trail;
 }

@@ -846,6 +846,32 @@ static void what_counts_may_not(void **state)
 	body_free(plain);
 }
 
+/* The text may also be in a later message: what is read to look for it leaves no memory behind. */
+static void a_text_after_a_message_leaves_nothing(void **state)
+{
+	char *p = malloc(ROOM);
+	size_t n = (size_t)sprintf(p, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
+	    "{\"role\":\"system\",\"content\":\"x-anthropic-billing-header: 1\\n");
+	struct body *b = body_make(), *plain = body_make();	/* new ones have no room for borders */
+	struct turns *t = turns_make(1 << 22, 0);
+	struct slicing s = { .most = 1 << 20, .looks = 4 };
+
+	(void)state;
+	memset(p + n, 'b', 4 * chunk);
+	n += 4 * chunk;
+	n += (size_t)sprintf(p + n, "\"},{\"role\":\"user\",\"content\":\"c\"}]}");
+	feed(plain, NULL, 0, API_CHAT, p, n);
+	body_reset(b, API_CHAT);
+	body_slices_start(b, t, 1);
+	body_slice(b, span_of(p, n), 0);
+	look(&s, b, span_of(p, n), 0);
+	same(body_prompt(b), body_prompt(plain));
+	turns_free(t);
+	body_free(b);
+	body_free(plain);
+	free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -860,6 +886,7 @@ int main(void)
 		cmocka_unit_test(tools_are_looked_for_once),
 		cmocka_unit_test(what_counts_for_nothing_may_differ),
 		cmocka_unit_test(what_counts_may_not),
+		cmocka_unit_test(a_text_after_a_message_leaves_nothing),
 		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
 		cmocka_unit_test(a_tenant_with_little_is_not_evicted_by_one_with_much),
 	};
