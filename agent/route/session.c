@@ -111,7 +111,7 @@ void job_stored_by_path(struct route *r, struct job *j, struct route_answer *a)
 	uint32_t tokens;
 	server_id at;
 
-	if (id.n == 0 || j->pool_seen == NULL || j->pool_opts->mode != MODE_ON)
+	if (id.n == 0 || j->pool_seen == NULL || !j->has_load || j->pool_opts->mode != MODE_ON)
 		return;
 	at = stored_at(r, j, prompt_response_hash(&r->key, id), &tokens);
 	r->stats.responses_followed += at != SERVER_NONE;

@@ -6,7 +6,7 @@ static unsigned n;
 /* Ask with the id of an earlier response; "": none. */
 static void continue_response(struct world *w, const char *id, const char *input)
 {
-	char uid[16];
+	static char uid[16];		/* of the last request: <w->q.uid> borrows from it */
 
 	snprintf(uid, sizeof(uid), "u%u", n++);
 	w->body.n = 0;
@@ -268,6 +268,12 @@ static void a_path_is_no_more_than_a_name(void **state)
 	assert_int_equal(w.a.server.n, 0);
 	w.q.tenant = SPAN("acme");
 	w.q.load = SPAN("lb1/1;s3=0,0,0,1");
+	send_body(&w, "get", SPAN(""));
+	assert_int_equal(w.a.server.n, 0);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	send_body(&w, "get", SPAN(""));
+	assert_span(w.a.server, "s3");
+	w.q.load = SPAN("lb1/1;s3=?");		/* whether it is up is not known any more */
 	send_body(&w, "get", SPAN(""));
 	assert_int_equal(w.a.server.n, 0);
 	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
