@@ -8,7 +8,7 @@
  * What is learned depends on what clients send, so tenants are kept apart, in DENSITY_PARTS parts
  * by keyed hash. A part that has learned enough has its own measure. Others have the median of
  * those that have, which one tenant cannot move beyond the others' measures if there are three or
- * more. A single prompt moves a measure by an eighth at most.
+ * more. A prompt counts for at most an eighth of those before it.
  *
  * The caller serializes calls of density_learn(); density_room() needs no lock. */
 #ifndef KVROUTE_REQUEST_DENSITY_H

@@ -80,7 +80,7 @@ static void a_tenant_changes_no_other(void **state)
 	assert_in_range(density_room(&d, 1, 5, 64), 16 * ROOM_OF_TOKEN, 32 * ROOM_OF_TOKEN);
 }
 
-/* However long a prompt is, it moves the measure by no more than an eighth. */
+/* However long a prompt is, it counts for at most an eighth of those before it. */
 static void one_prompt_moves_it_little(void **state)
 {
 	struct density d = { 0 };
