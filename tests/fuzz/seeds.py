@@ -11,6 +11,8 @@ import re
 import struct
 import sys
 
+if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    sys.exit("usage: seeds.py OUT")
 OUT = sys.argv[1]
 APIS = ["none", "chat", "completions", "responses", "messages", "embeddings", "generate"]
 API_BYTES = {"contents": 135, **{name: i for i, name in enumerate(APIS)}}
