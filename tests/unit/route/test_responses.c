@@ -40,6 +40,15 @@ static void stored(struct world *w, enum fact_kind kind, const char *id)
 		tell_done(w, uid, srv, 200, "--", 20);
 }
 
+/* Start with one response, "resp_1", which s3 has stored. */
+static void world_with_response(struct world *w)
+{
+	world_start(w);
+	w->q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(w, "", "hello");
+	stored(w, FACT_FIRST, "resp_1");
+}
+
 static void it_goes_to_its_server(void **state)
 {
 	struct world w;
@@ -70,10 +79,7 @@ static void a_repeated_request_counts_once(void **state)
 	struct world w;
 
 	(void)state;
-	world_start(&w);
-	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
-	continue_response(&w, "", "hello");
-	stored(&w, FACT_FIRST, "resp_1");
+	world_with_response(&w);
 	for (unsigned i = 0; i < 2; i++) {
 		continue_response(&w, i ? "resp_2" : "resp_1", "go on");
 		n--;
@@ -113,10 +119,7 @@ static void its_server_is_down(void **state)
 	struct world w;
 
 	(void)state;
-	world_start(&w);
-	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
-	continue_response(&w, "", "hello");
-	stored(&w, FACT_FIRST, "resp_1");
+	world_with_response(&w);
 	w.q.load = SPAN("lb1/1;s1=1,0,0,1;s2=1,0,0,1;s3=0,0,0,1;s4=1,0,0,1");
 	continue_response(&w, "resp_1", "go on");
 	assert_false(is(w.a.server, "s3"));
@@ -144,10 +147,7 @@ static void its_server_has_no_weight(void **state)
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
 		struct world w;
 
-		world_start(&w);
-		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
-		continue_response(&w, "", "hello");
-		stored(&w, FACT_FIRST, "resp_1");
+		world_with_response(&w);
 		w.q.load = span_str(strings[i].load);
 		continue_response(&w, "resp_1", "go on");
 		if (is(w.a.server, "s3") != strings[i].reached ||
@@ -180,10 +180,7 @@ static void its_server_is_drained(void **state)
 		bool by_string = i % 2;
 		struct world w;
 
-		world_start(&w);
-		w.q.load = SPAN("lb1/1;s3=1,0,0,1");
-		continue_response(&w, "", "hello");
-		stored(&w, FACT_FIRST, "resp_1");
+		world_with_response(&w);
 		row.server = SPAN("s3");
 		route_observe_server(w.r, SPAN("lb"), &row, w.now, w.now + 10000);
 		row = (struct hastats_row){
@@ -227,10 +224,7 @@ static void a_path_names_it(void **state)
 	struct world w;
 
 	(void)state;
-	world_start(&w);
-	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
-	continue_response(&w, "", "hello");
-	stored(&w, FACT_FIRST, "resp_1");
+	world_with_response(&w);
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		uint64_t followed = stats(&w).responses_followed;
 
