@@ -25,15 +25,16 @@ struct doubt job_doubt(const struct route *r, const struct job *j, const struct 
 {
 	const struct policy_opts *po = &j->pool_seen->opts->policy;
 	const struct server *s = r->fleet.by_id[c->id];
-	uint64_t n = j->rq.tokens, cached = c->cached < n ? c->cached : n;
+	uint64_t n = j->history + j->rq.tokens, cached = c->cached < n ? c->cached : n;
 	unsigned k = job_held_tail(r, j, s);
 	struct doubt d = { .unused_ms = -1, .tenant = (uint32_t)j->turn.tenant };
 
 	if (j->rq.unseen_tokens == 0)
 		return (struct doubt){ 0 };
 	if (k < SESSION_TAILS && !job_guessed(j)) {
-		d.least_s = (float)policy_prefill_s(po, j->asks.tokens, j->view.held[k]);
-		d.most_s = (float)policy_prefill_s(po, j->asks.tokens, 0);
+		d.least_s = (float)policy_prefill_s(
+		    po, j->asks.tokens, j->history + j->view.held[k]);
+		d.most_s = (float)policy_prefill_s(po, j->asks.tokens, j->history);
 		d.unused_ms = (float)(j->rq.now - j->view.tail[k].at);
 	} else if (!j->view.trusted && unseen_is_new(j, c)) {
 		d.least_s = (float)policy_prefill_s(po, n, cached);

@@ -21,13 +21,42 @@ void job_ledger_room(struct route *r, struct job *j, struct settling *st)
  * index counts it. Without a session each turn would count those of the turn before again. */
 static uint32_t hidden_tokens(const struct job *j, uint64_t cached, uint32_t depth)
 {
-	uint64_t seen = (uint64_t)depth * j->rq.page_tokens;
+	uint64_t seen = j->history + (uint64_t)depth * j->rq.page_tokens;
 	uint64_t known = !j->taken_up.all_hidden && cached > seen ? cached - seen : 0;
 	uint64_t hidden = j->rq.unseen_tokens > known ? j->rq.unseen_tokens - known : 0;
 
 	if (j->turn.key == 0 || (j->view.known && !j->view.trusted))
 		return 0;
 	return hidden < UINT32_MAX ? (uint32_t)hidden : UINT32_MAX;
+}
+
+/* Note what the end of the request will teach. */
+static void fill_lesson(
+    struct route *r, const struct job *j, const struct candidate *c, struct lesson *l)
+{
+	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
+	    !j->rq.news.bounded && !prompt_continues_stored(j->rq.prompt)) {
+		l->agree = j->rq.agree;
+		l->exact = true;
+		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
+	}
+	l->end = j->end;
+	l->stores = job_stores(r, j);
+	l->whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
+	l->streams = j->rq.prompt->streams;
+	l->generates = j->rq.prompt->api != API_EMBEDDINGS;
+	/* an image has tokens of its own, and so has what the engine has stored: they would count for
+	 * its text */
+	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut && !(j->rq.prompt->shape & SHAPE_MEDIA) &&
+	    !prompt_continues_stored(j->rq.prompt)) {
+		l->density = j->rq.density_key;
+		l->density_part = (uint8_t)(j->rq.density_tenant % DENSITY_PARTS);
+		l->text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
+	}
+	l->counted = (uint32_t)at_most(job_as_counted(j, j->asks.tokens), UINT32_MAX);
+	l->seen = (uint32_t)at_most((uint64_t)j->rq.n_pages * j->rq.page_tokens, UINT32_MAX);
+	l->hidden = hidden_tokens(j, c->cached, c->depth);
+	l->block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
 }
 
 void job_ledger_enter(struct route *r, struct job *j, struct server *s,
@@ -59,12 +88,6 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	o = open_of(e);
 	j->entered = true;
 	e->pending = &j->pending;
-	if (j->rq.agree.model != 0 && j->rq.mode == PROMPT_TOKENS && !j->rq.cut && !j->rq.part &&
-	    !j->rq.news.bounded && !prompt_continues_stored(j->rq.prompt)) {
-		o->lesson.agree = j->rq.agree;
-		o->lesson.exact = true;
-		agree_meet(&r->requests.agree, j->rq.agree.model, j->rq.model_opts->name, j->rq.now);
-	}
 	if (j->turn.key != 0) {
 		o->session = j->turn.key;
 		o->taken_up = j->taken_up.hidden;
@@ -75,23 +98,7 @@ void job_ledger_enter(struct route *r, struct job *j, struct server *s,
 	if (!c->split && s->id == c->id)
 		o->doubt = job_doubt(r, j, c);
 	o->due = s->n_answered + s->n_unanswered - 1;
-	o->lesson.end = j->end;
-	o->lesson.stores = job_stores(r, j);
-	o->lesson.whole = j->rq.prompt->json == JSON_DONE && !j->rq.prompt->streams;
-	o->lesson.streams = j->rq.prompt->streams;
-	o->lesson.generates = j->rq.prompt->api != API_EMBEDDINGS;
-	/* an image has tokens of its own, and so has what the engine has stored: they would count for
-	 * its text */
-	if (j->rq.mode == PROMPT_TEXT && !j->rq.cut && !(j->rq.prompt->shape & SHAPE_MEDIA) &&
-	    !prompt_continues_stored(j->rq.prompt)) {
-		o->lesson.density = j->rq.density_key;
-		o->lesson.density_part = (uint8_t)(j->rq.density_tenant % DENSITY_PARTS);
-		o->lesson.text_bytes = j->rq.prompt->n_units < UINT32_MAX ? (uint32_t)j->rq.prompt->n_units : 0;
-	}
-	o->lesson.counted = (uint32_t)at_most(job_as_counted(j, j->asks.tokens), UINT32_MAX);
-	o->lesson.seen = (uint32_t)at_most((uint64_t)j->rq.n_pages * j->rq.page_tokens, UINT32_MAX);
-	o->lesson.hidden = hidden_tokens(j, cached, c->depth);
-	o->lesson.block = j->rq.mode == PROMPT_TOKENS ? j->rq.page : 0;
+	fill_lesson(r, j, c, &o->lesson);
 	ledger_weigh(e, job_extra(j));
 	o->estimate_s = (float)j->nominal_s;
 	o->expected_s = job_guessed(j) ? -1 : (float)j->expected_s;	/* it teaches nothing */

@@ -329,6 +329,33 @@ static void its_prompt_counts(void **state)
 	world_end(&w);
 }
 
+/* Nor is it taken for a part of the body that was not seen: that is new, and in doubt. */
+static void what_is_stored_is_not_the_unseen_part(void **state)
+{
+	const struct open_request *o;
+	struct world w;
+
+	(void)state;
+	world_start(&w);
+	w.q.load = SPAN("lb1/1;s3=1,0,0,1");
+	continue_response(&w, "", "hello");
+	finished(&w, 5000, 300, "resp_1");
+	w.q.session = SPAN("a");
+	w.body.n = 0;
+	say(&w.body, "{\"model\":\"m\",\"previous_response_id\":\"resp_1\",\"input\":\"");
+	for (unsigned i = 0; i < 2000; i++)
+		say(&w.body, "word %u; ", i);
+	w.q.visible = (int64_t)w.body.n;
+	w.q.whole = w.q.visible + 40000;
+	send(&w, "cut");
+	assert_int_equal(w.a.hit_tokens, 5300);
+	o = open_of(ledger_find(&w.r->ledger, route_uid(w.r, SPAN("cut"))));
+	assert_int_equal(o->lesson.hidden, w.s->job.rq.unseen_tokens);
+	assert_true(o->lesson.hidden > 9000);
+	assert_in_range(1000 * o->doubt.least_s / o->doubt.most_s, 100, 500);
+	world_end(&w);
+}
+
 /* A stream tells the id first and its tokens at the end, in a line without the id. */
 static void a_stream_tells_them_later(void **state)
 {
@@ -418,6 +445,7 @@ int main(void)
 		cmocka_unit_test(a_path_names_it),
 		cmocka_unit_test(a_path_is_no_more_than_a_name),
 		cmocka_unit_test(its_prompt_counts),
+		cmocka_unit_test(what_is_stored_is_not_the_unseen_part),
 		cmocka_unit_test(a_stream_tells_them_later),
 		cmocka_unit_test(tenants_have_their_own),
 		cmocka_unit_test(other_answers_store_nothing),
