@@ -42,6 +42,16 @@ static bool has_pool(const char **pools, size_t n, const char *name)
 	return false;
 }
 
+/* Tell if the pool <name> only computes prompts for another one, so that its backend needs no lines
+ * of the agent. */
+static bool is_prefill(const struct conf *c, const char *name)
+{
+	for (size_t i = 0; i < c->route.n_pools; i++)
+		if (strcmp(c->route.pools[i].prefill, name) == 0)
+			return true;
+	return false;
+}
+
 /* Take the configuration of one more agent: what holds for any of them, and the narrowest bound. */
 static void take_agent(struct doctor_agent *a, struct conf *c, const char **pools)
 {
@@ -56,8 +66,10 @@ static void take_agent(struct doctor_agent *a, struct conf *c, const char **pool
 	while (pools[n] != NULL)
 		n++;
 	for (size_t i = 0; i < c->route.n_pools && n < DOCTOR_POOLS; i++) {
-		if (strcmp(c->route.pools[i].name, "*") != 0 && !has_pool(pools, n, c->route.pools[i].name))
-			pools[n++] = c->route.pools[i].name;
+		const char *name = c->route.pools[i].name;
+
+		if (strcmp(name, "*") != 0 && !is_prefill(c, name) && !has_pool(pools, n, name))
+			pools[n++] = name;
 	}
 	a->pools = pools;
 	a->feed_token |= c->loop.feed_token_file[0] != '\0';

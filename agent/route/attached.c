@@ -68,6 +68,9 @@ static void note_size(struct problem_pool *pp, enum problem what, bool bad, int6
 		problems_good(pp, what);
 }
 
+/* A bound may leave so much for headers and the load string: "kvroutectl doctor --write" does. */
+#define BOUND_SLACK	8192
+
 /* Without a prompt, a body that fills the buffer by half is of a client that left while it sent. */
 static void note_body(
     struct problem_pool *pp, const struct route_request *q, bool prompt, uint64_t tenant)
@@ -80,7 +83,7 @@ static void note_body(
 	note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
 	note_size(pp, PROBLEM_BODY_EARLY, cut && !full, q->visible);
 	problems_from(pp, PROBLEM_BODY_EARLY, tenant, cut && !full);
-	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n < q->visible,
+	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n + BOUND_SLACK < q->visible,
 		  (int64_t)q->body.n);
 }
 

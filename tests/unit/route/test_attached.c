@@ -145,6 +145,13 @@ static void bound_body(struct world *w, unsigned i)
 	w->q.visible = w->q.whole = 50000;
 }
 
+/* As "kvroutectl doctor --write" bounds it, for the headers and the load string. */
+static void bound_with_room(struct world *w, unsigned i)
+{
+	w->q.frame_size = 262140;
+	w->q.visible = w->q.whole = (int64_t)w->q.body.n + 5120;
+}
+
 static void two_tenants(struct world *w, unsigned i)
 {
 	w->q.tenant = span_str(i / 2 % 2 ? "acme" : "umbrella");
@@ -332,6 +339,7 @@ static void each_fault_has_its_problem(void **state)
 		{ "spoe_failed@pool", NULL, failed_codes },
 		/* and those that are no problem */
 		{ "", now_and_then_long, NULL },
+		{ "", bound_with_room, NULL },
 		{ "", early_body_of_one, NULL },
 		{ "", early_body_of_nobody, NULL },
 		{ "", a_body_in_slices, NULL },
