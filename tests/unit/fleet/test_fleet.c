@@ -386,6 +386,54 @@ static void a_pool_learns_before_its_servers(void **state)
 	fleet_fini(&f);
 }
 
+/* An owner's entry, as ledger_init() allows. */
+struct owned {
+	struct ledger_entry e;
+	uint64_t own;
+};
+
+static void open_all(struct ledger *l, struct server *s, uint64_t n)
+{
+	static const struct ledger_entry none;
+	struct owned *o;
+
+	for (uint64_t i = 0; i < n; i++) {
+		o = (struct owned *)ledger_open(l, i, s, server_slot(s, 1, 0), WORK(0.001), 9, 0, 1000);
+		assert_non_null(o);
+		assert_true(o->own == 0 && o->e.claim == 0 && o->e.pending == NULL && o->e.extra == 0);
+		assert_true(!o->e.answered && !o->e.unsent && o->e.answered_at == 0);
+		assert_memory_equal(&o->e.added, &none.added, sizeof(none.added));
+		o->own = o->e.claim = i + 1;
+		o->e.unsent = true;
+		ledger_weigh(&o->e, 5);
+		ledger_answered(&o->e, 1001);
+	}
+}
+
+/* Some closed entries are opened again, with nothing of before. */
+static void closed_entries_are_kept(void **state)
+{
+	struct server *s;
+	struct ledger l;
+	struct fleet f;
+
+	(void)state;
+	fleet_init(&f);
+	assert_int_equal(ledger_init(&l, sizeof(struct owned)), 0);
+	s = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), SPAN("s1"), 1);
+	for (unsigned round = 0; round < 3; round++) {
+		open_all(&l, s, 300);
+		assert_int_equal(l.n_spare, 0);
+		for (uint64_t i = 0; i < 300; i++)
+			assert_int_equal(ledger_close(&l, ledger_find(&l, i), true, 1002), i + 1);
+		assert_int_equal(l.n_spare, 256);
+	}
+	open_all(&l, s, 100);
+	assert_int_equal(l.n_spare, 156);
+	ledger_fini(&l);		/* frees both kinds */
+	fleet_fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +450,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_steps_back),
 		cmocka_unit_test(facts_are_fresh_for_a_minute),
 		cmocka_unit_test(entries_open_and_close),
+		cmocka_unit_test(closed_entries_are_kept),
 		cmocka_unit_test(entries_move_with_their_work),
 		cmocka_unit_test(uncertain_work_teaches_no_rate),
 	};

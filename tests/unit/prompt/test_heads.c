@@ -322,6 +322,56 @@ static void a_head_larger_than_the_share_evicts_nothing(void **state)
 	heads_free(h);
 }
 
+/* A prompt of one page, which is one opening. All have the same head. */
+static struct prompt single(unsigned i)
+{
+	const char text[2] = { (char)('0' + i), '\0' };
+
+	return whole(text, "m", "s", "t");
+}
+
+static bool has_single(struct heads *h, unsigned i)
+{
+	const char text[2] = { (char)('0' + i), '\0' };
+
+	return *lent(h, 1, cut(text)) == 'm';
+}
+
+/* Openings that are all in use: one addition passes over 16, and those have no bit then. */
+static void few_openings_are_passed_over(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 12);
+	unsigned i, n;
+
+	for (n = 0; stats(h).evicted == 0; n++) {
+		for (i = 0; i < n; i++)
+			assert_true(has_single(h, i));
+		add(h, 1, single(n));
+	}
+	assert_in_range(n, 36, 70);
+	add(h, 1, single(n++));		/* passes over the next 16 */
+	assert_int_equal(stats(h).evicted, 2);
+	for (i = 0; i < n; i++)
+		assert_int_equal(has_single(h, i), i != 16 && i != 33);
+	heads_free(h);
+}
+
+/* An opening that was added once more was used, too. */
+static void an_opening_set_again_outlives_others(void **state)
+{
+	struct heads *h = make(1 << 20, 1 << 12);
+	unsigned n;
+
+	add(h, 1, single(0));
+	add(h, 1, single(1));
+	add(h, 1, single(0));
+	for (n = 2; stats(h).evicted == 0; n++)
+		add(h, 1, single(n));
+	assert_true(has_single(h, 0));
+	assert_false(has_single(h, 1));
+	heads_free(h);
+}
+
 static void make_key(void)
 {
 	struct rng rng;
@@ -342,6 +392,8 @@ int main(void)
 		cmocka_unit_test(tenants_scopes_and_kinds_are_apart),
 		cmocka_unit_test(heads_are_shared_by_content),
 		cmocka_unit_test(the_least_recently_used_is_evicted),
+		cmocka_unit_test(few_openings_are_passed_over),
+		cmocka_unit_test(an_opening_set_again_outlives_others),
 		cmocka_unit_test(a_tenant_has_its_share_and_no_more),
 		cmocka_unit_test(a_head_larger_than_the_share_evicts_nothing),
 	};
