@@ -1,7 +1,7 @@
 /* lock_in.h - locks of shards and claim groups (lock.c), and retired objects (grace.c).
  *
- * Shards are locked in ascending order; out of order a lock is only tried. No other lock is taken
- * under the lock of a claim group. */
+ * Shards are locked in ascending order; out of order a lock is only tried. The locks of a claim
+ * group and of an output may be taken under those of shards, and no other lock under them. */
 #ifndef KVROUTE_INDEX_LOCK_IN_H
 #define KVROUTE_INDEX_LOCK_IN_H
 
