@@ -68,7 +68,8 @@ static void note_size(struct problem_pool *pp, enum problem what, bool bad, int6
 		problems_good(pp, what);
 }
 
-/* A bound may leave so much for headers and the load string: "kvroutectl doctor --write" does. */
+/* A bound may leave so much of the buffer for headers and the load string, as that which
+ * "kvroutectl doctor --write" writes. */
 #define BOUND_SLACK	8192
 
 /* Without a prompt, a body that fills the buffer by half is of a client that left while it sent. */
@@ -83,8 +84,8 @@ static void note_body(
 	note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
 	note_size(pp, PROBLEM_BODY_EARLY, cut && !full, q->visible);
 	problems_from(pp, PROBLEM_BODY_EARLY, tenant, cut && !full);
-	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n + BOUND_SLACK < q->visible,
-		  (int64_t)q->body.n);
+	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n < q->visible &&
+		  q->body.n + BOUND_SLACK < buffer, (int64_t)q->body.n);
 }
 
 /* Return the first configured model that no request has named; NULL if there is none. */

@@ -148,8 +148,8 @@ static void bound_body(struct world *w, unsigned i)
 /* As "kvroutectl doctor --write" bounds it, for the headers and the load string. */
 static void bound_with_room(struct world *w, unsigned i)
 {
-	w->q.frame_size = 262140;
-	w->q.visible = w->q.whole = (int64_t)w->q.body.n + 5120;
+	w->q.frame_size = (uint32_t)w->q.body.n + 5116;
+	w->q.visible = w->q.whole = (int64_t)w->q.body.n + 3000;
 }
 
 static void two_tenants(struct world *w, unsigned i)
