@@ -323,14 +323,14 @@ static const struct slowness *own_slowness(const struct server *s, enum fact_ste
 	return rate_headers_known(&s->rate, now) ? &s->rate.by_headers : NULL;
 }
 
-/* Return how slow the servers are by the first tokens of all together; 1 if these are too few. So a
- * pool of many servers knows its speed long before each of them has answered enough. */
+/* Return how slow the servers are by the first tokens of all together; 1 if these are too few or
+ * not learned from. So a pool knows its speed long before each server has answered enough. */
 static double slowness_of_all(const struct pool *p, msec now)
 {
 	struct rate_sum sum = { 0 };
 	double all;
 
-	for (size_t i = 0; i < p->n_servers; i++)
+	for (size_t i = 0; i < p->n_servers && p->policy->learn_rate && p->step == STEP_FIRST; i++)
 		rate_sum_add(&sum, &p->servers[i]->rate, now);
 	all = rate_sum_slowness(&sum);
 	return all > 0 ? all : 1;
@@ -349,10 +349,7 @@ void pool_slowness(struct pool *p, msec now)
 		sum += one->log_x;
 		n++;
 	}
-	if (n > 0)
-		p->slowness = exp(sum / (double)n);
-	else
-		p->slowness = p->policy->learn_rate && p->step == STEP_FIRST ? slowness_of_all(p, now) : 1;
+	p->slowness = n > 0 ? exp(sum / (double)n) : slowness_of_all(p, now);
 }
 
 #define ALIKE	1.4

@@ -148,6 +148,17 @@ class Answer:
         return usage["prompt_tokens_details"]["cached_tokens"]
 
 
+def get(port, path):
+    """Return status and text of an answer of loopback."""
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_SECONDS)
+    try:
+        c.request("GET", path)
+        r = c.getresponse()
+        return r.status, r.read().decode()
+    finally:
+        c.close()
+
+
 class Fleet:
     learns = False      # the rates of engines
 
@@ -355,13 +366,7 @@ class Fleet:
     # ---- talking
 
     def get(self, path, port=None):
-        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=HANG_SECONDS)
-        try:
-            c.request("GET", path)
-            r = c.getresponse()
-            return r.status, r.read().decode()
-        finally:
-            c.close()
+        return get(port or self.port, path)
 
     def post(self, path, body, headers=None, chunked=False, timeout=HANG_SECONDS):
         if not isinstance(body, (bytes, str)):

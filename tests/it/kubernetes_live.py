@@ -19,7 +19,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from fleet import BUILD, HAPROXY, PATIENT, TOP, Ports, edited, wait_for  # noqa: E402
+from fleet import BUILD, HAPROXY, PATIENT, TOP, Ports, edited, get, wait_for  # noqa: E402
 from store import Store, programs  # noqa: E402
 
 PLACES = 8      # of server-template
@@ -91,16 +91,6 @@ def ask(port, messages):
         r = c.getresponse()
         body = r.read()
         return r.status, r.getheader("x-engine"), json.loads(body) if r.status == 200 else {}
-    finally:
-        c.close()
-
-
-def get(port, path):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
-    try:
-        c.request("GET", path)
-        r = c.getresponse()
-        return r.status, r.read().decode()
     finally:
         c.close()
 
