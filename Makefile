@@ -37,7 +37,8 @@ HAVE_HIREDIS := $(shell printf '\043include <hiredis/hiredis.h>' | $(CC) -E - > 
 	echo yes)
 endif
 ifndef HAVE_HIREDIS_SSL
-HAVE_HIREDIS_SSL := $(if $(HAVE_HIREDIS),$(shell printf '\043include <hiredis/hiredis_ssl.h>' | \
+HAVE_HIREDIS_SSL := $(if $(HAVE_HIREDIS),$(shell printf \
+	'\043include <hiredis/hiredis_ssl.h>\n\043include <openssl/err.h>' | \
 	$(CC) -E - > /dev/null 2>&1 && echo yes))
 endif
 # tests/it/install.sh checks each of these in the built programs. Sanitizers have their own checks.

@@ -37,7 +37,10 @@ want_deb="build-essential dpkg-dev debhelper fakeroot libssl-dev lintian pkg-con
 want_long="mmdebstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 case $codename in
 bookworm) want_test+=" libclang-rt-14-dev" ;;
-*) want_test+=" libclang-rt-dev" ;;
+*)
+	want_test+=" libclang-rt-dev"
+	want_build+=" libssl-dev"	# hiredis has TLS there
+	;;
 esac
 
 # Print those of the packages <$@> that are not installed.
