@@ -9,7 +9,7 @@
 
 uint64_t hash64_avx2(const struct hash_key *k, const void *p, size_t n)
 {
-	uint64_t h = hash64(k, p, n);
+	uint64_t h = XXH3_64bits_withSecret(p, n, k->secret, sizeof(k->secret));
 
 	_mm256_zeroupper();
 	return h;

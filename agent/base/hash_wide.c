@@ -6,11 +6,6 @@ static struct hash128 hash128_any(const struct hash_key *k, const void *p, size_
 	return hash128(k, p, n);
 }
 
-static uint64_t hash64_any(const struct hash_key *k, const void *p, size_t n)
-{
-	return hash64(k, p, n);
-}
-
 #ifdef __x86_64__
 /* Tell if the CPU has what hash_avx2.c is built for. */
 static bool has_avx2(void)
@@ -25,7 +20,7 @@ hash64_fn *hash64_best(void)
 	if (has_avx2())
 		return hash64_avx2;
 #endif
-	return hash64_any;
+	return hash64_of;
 }
 
 hash128_fn *hash128_best(void)

@@ -25,6 +25,27 @@ static void test_mix_is_xxh3(void **state)
 	}
 }
 
+/* Lengths that the compiler knows. */
+static void constant_lengths_are_the_same(void **state)
+{
+	uint8_t bytes[72];
+	struct hash_key k;
+	struct rng r;
+
+	rng_init(&r, 3);
+	for (size_t i = 0; i < sizeof(k.secret); i++)
+		k.secret[i] = (uint8_t)rng_next(&r);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)rng_next(&r);
+	assert_int_equal(hash64(&k, bytes, 0), hash64_of(&k, bytes, 0));
+	assert_int_equal(hash64(&k, bytes, 3), hash64_of(&k, bytes, 3));
+	assert_int_equal(hash64(&k, bytes, 8), hash64_of(&k, bytes, 8));
+	assert_int_equal(hash64(&k, bytes, 16), hash64_of(&k, bytes, 16));
+	assert_int_equal(hash64(&k, bytes, 24), hash64_of(&k, bytes, 24));
+	assert_int_equal(hash64(&k, bytes, 64), hash64_of(&k, bytes, 64));
+	assert_int_equal(hash64(&k, bytes, 65), hash64_of(&k, bytes, 65));
+}
+
 /* Whatever registers the CPU has, and whatever the length. */
 static void wide_hashes_are_the_same(void **state)
 {
@@ -49,6 +70,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mix_is_xxh3),
+		cmocka_unit_test(constant_lengths_are_the_same),
 		cmocka_unit_test(wide_hashes_are_the_same),
 	};
 
