@@ -5,8 +5,8 @@
  *
  * A message has no length, so finding the next one requires reading every argument. This walk
  * also validates them before the message is returned; spop_arg_next() then walks valid bytes.
- * The first walk only skips what is short. The cost is O(arguments) twice, at most 255 of them,
- * and does not depend on the length of a body. */
+ * The cost is O(arguments) twice, at most 255 of them, and does not depend on the length of a
+ * body. */
 #include "spoe/wire.h"
 
 int spop_message_next(struct spop_rd *r, struct spop_message *m)
@@ -25,7 +25,7 @@ int spop_message_next(struct spop_rd *r, struct spop_message *m)
 	m->n_args = n_args;
 	m->args = t;
 	for (i = 0; i < m->n_args; i++)
-		if (!spop_skip_short_kv(&t) && (rc = spop_get_kv(&t, &name, &d)) < 0)
+		if (!spop_get_usual_kv(&t, &name, &d) && (rc = spop_get_kv(&t, &name, &d)) < 0)
 			return rc;
 	m->args.left -= t.left;
 	*r = t;
@@ -34,5 +34,6 @@ int spop_message_next(struct spop_rd *r, struct spop_message *m)
 
 int spop_arg_next(struct spop_message *m, struct spop_str *name, struct spop_data *d)
 {
-	return m->args.left && spop_get_kv(&m->args, name, d) == 0;
+	return m->args.left &&
+	       (spop_get_usual_kv(&m->args, name, d) || spop_get_kv(&m->args, name, d) == 0);
 }

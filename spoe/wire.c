@@ -194,36 +194,13 @@ int spop_get_data(struct spop_rd *r, struct spop_data *d)
 	return rc < 0 ? go_back(r, start, left, rc) : 0;
 }
 
-/* Read a name of less than 240 bytes and a short string, as nearly all items are. Returns false if
- * the item is another, and leaves <r> unchanged. */
-static bool get_short_text(struct spop_rd *r, struct spop_str *name, struct spop_data *d)
-{
-	const uint8_t *p = r->p;
-	size_t left = r->left, n, type, len;
-
-	if (left < 3 || (n = p[0]) >= SPOP_VARINT_LONG || n > left - 3)
-		return false;
-	type = p[n + 1] & 0x0f;
-	len = p[n + 2];
-	if ((type != SPOP_T_STR && type != SPOP_T_BIN) || len >= SPOP_VARINT_LONG || len > left - 3 - n)
-		return false;
-	name->p = (const char *)p + 1;
-	name->n = n;
-	d->type = (enum spop_type)type;
-	d->s.p = (const char *)p + n + 3;
-	d->s.n = len;
-	r->p = p + n + 3 + len;
-	r->left = left - n - 3 - len;
-	return true;
-}
-
 int spop_get_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d)
 {
 	const uint8_t *start = r->p;
 	size_t left = r->left;
 	int rc;
 
-	if (get_short_text(r, name, d))
+	if (spop_get_usual_kv(r, name, d))
 		return 0;
 	if ((rc = spop_get_str(r, name)) < 0)
 		return rc;

@@ -44,43 +44,53 @@ void spop_put_u8(struct spop_wr *w, uint8_t v);
 uint32_t spop_load_u32(const uint8_t p[4]);
 void spop_store_u32(uint8_t p[4], uint32_t v);
 
-/* Skip one item of a KV-LIST if its lengths and numbers have one byte each and all of it is there.
- * Otherwise returns false and leaves <r> unchanged: then spop_get_kv() tells. */
-static inline bool spop_skip_short_kv(struct spop_rd *r)
+/* Read a varint of at most 9 bytes. Returns the byte after it, or NULL if it is longer or cut off.
+ * Its last step has shift 53, so nothing overflows. */
+static inline const uint8_t *spop_usual_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
-	const uint8_t *p = r->p;
-	size_t left = r->left, n;
+	unsigned shift = 4;
 
-	if (left < 2 || (n = p[0]) >= SPOP_VARINT_LONG || n > left - 2)
+	if (p == end || (*v = *p) < SPOP_VARINT_LONG)
+		return p == end ? NULL : p + 1;
+	do {
+		if (++p == end || shift > 53)
+			return NULL;
+		*v += (uint64_t)*p << shift;
+		shift += 7;
+	} while (*p & 0x80);
+	return p + 1;
+}
+
+/* Read an item as HAProxy's arguments are: a name of less than 240 bytes, and text, an integer of
+ * 64 bits or nothing. Otherwise returns false and leaves <r> unchanged: spop_get_kv() tells. */
+static inline bool spop_get_usual_kv(struct spop_rd *r, struct spop_str *name, struct spop_data *d)
+{
+	const uint8_t *p = r->p, *end = p + r->left;
+	uint64_t v;
+
+	if (r->left < 2 || *p >= SPOP_VARINT_LONG || *p > r->left - 2)
 		return false;
-	p += n + 1;
-	left -= n + 1;
-	n = 1;
-	switch (p[0] & 0x0f) {
-	case SPOP_T_STR:
-	case SPOP_T_BIN:
-		if (left < 2 || p[1] >= SPOP_VARINT_LONG)
+	name->n = *p;
+	name->p = (const char *)p + 1;
+	p += 1 + name->n;
+	d->type = (enum spop_type)(*p++ & 0x0f);
+	if (d->type != SPOP_T_NULL) {
+		if (d->type != SPOP_T_STR && d->type != SPOP_T_INT64 && d->type != SPOP_T_BIN)
 			return false;
-		n = 2 + (size_t)p[1];
-		break;
-	case SPOP_T_INT32:
-	case SPOP_T_UINT32:
-	case SPOP_T_INT64:
-	case SPOP_T_UINT64:
-		if (left < 2 || p[1] >= SPOP_VARINT_LONG)
+		if ((p = spop_usual_varint(p, end, &v)) == NULL)
 			return false;
-		n = 2;
-		break;
-	case SPOP_T_NULL:
-	case SPOP_T_BOOL:
-		break;
-	default:
-		return false;
+		if (d->type == SPOP_T_INT64) {
+			d->i = (int64_t)v;
+		} else {
+			if (v > (size_t)(end - p))
+				return false;
+			d->s.p = (const char *)p;
+			d->s.n = (size_t)v;
+			p += v;
+		}
 	}
-	if (n > left)
-		return false;
-	r->p = p + n;
-	r->left = left - n;
+	r->p = p;
+	r->left = (size_t)(end - p);
 	return true;
 }
 
