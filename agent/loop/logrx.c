@@ -1,6 +1,7 @@
 /* Receives log lines, which end with a newline. A connection keeps only the start of one line. A
  * line longer than LOGLINE_MAX is dropped and counted, so a feed holds at most 8 KiB. Each wake
- * does one read, so that feeds and scrapes share the thread. A feed may be silent for days; TCP
+ * does one read, so that feeds and scrapes share the thread; lines that come close together wait
+ * for a few milliseconds to share a wake. A feed may be silent for days; TCP
  * keepalive finds a dead peer, so there is no timeout.
  *
  * Trust: if a token is required, a line without it is only counted. A connection that has sent no
@@ -23,11 +24,16 @@
 #define UDP_FEW		64		/* datagrams in one wake */
 #define UDP_BUFFER	(1 << 20)
 #define READ_MAX	16384
+/* A connection that had lines twice in this time is read no more often, until it had none. To wake
+ * this thread costs about 16 us of cold caches, what it learns of a line 2 (EPYC). */
+#define REST_S		0.004
 
 struct feed {
 	struct list link;
 	struct logrx *rx;
 	ev_io io;
+	ev_timer rest;		/* active: instead of <io> */
+	double read_at;		/* time of the loop */
 	bool skipping;		/* inside a line that is too long */
 	bool proven;		/* has sent an accepted line */
 	bool checked;		/* the first bytes were checked for a wrong protocol */
@@ -155,17 +161,20 @@ static void feed_free(struct feed *f)
 	mem_wipe(f->start, sizeof(f->start));
 	count_add(&f->rx->count.open, (uint64_t)-1);
 	ev_io_stop(f->rx->loop, &f->io);
+	ev_timer_stop(f->rx->loop, &f->rest);
 	close(f->io.fd);
 	list_remove(&f->link);
 	mem_free(f);
 }
 
-/* Do one read. Returns false if the peer has closed the connection. */
-static bool feed_read(struct feed *f)
+/* Do one read and set <*came> to the bytes that came. Returns false if the peer has closed the
+ * connection. */
+static bool feed_read(struct feed *f, size_t *came)
 {
 	char buf[READ_MAX];
 	ssize_t n = recv(f->io.fd, buf, sizeof(buf), 0);
 
+	*came = n > 0 ? (size_t)n : 0;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	if (n == 0)
@@ -179,15 +188,49 @@ static bool feed_read(struct feed *f)
 	return true;
 }
 
-static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
+/* Read once, and free <f> if that was the end. Returns the bytes, or -1 if it was freed. */
+static ssize_t feed_take(struct feed *f)
 {
-	struct feed *f = io->data;
+	size_t n;
 
-	if (feed_read(f))
-		return;
+	if (feed_read(f, &n)) {
+		f->read_at = ev_now(f->rx->loop);
+		return (ssize_t)n;
+	}
 	if (f->n > 0)
 		handle_line(f->rx, f->start, f->n);
 	feed_free(f);
+	return -1;
+}
+
+static void feed_rest(struct feed *f)
+{
+	ev_timer_set(&f->rest, REST_S, 0.);
+	ev_timer_start(f->rx->loop, &f->rest);
+}
+
+/* With the time of messages each line counts when it came. */
+static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct feed *f = io->data;
+	bool soon = ev_now(loop) - f->read_at < REST_S;
+	ssize_t n = feed_take(f);
+
+	if (n < 0 || n == READ_MAX || !soon || f->rx->agent->by_messages)
+		return;
+	ev_io_stop(loop, io);
+	feed_rest(f);
+}
+
+static void on_rest(struct ev_loop *loop, ev_timer *t, int revents)
+{
+	struct feed *f = t->data;
+	ssize_t n = feed_take(f);
+
+	if (n == 0 || n == READ_MAX)	/* no line since; or more than one read */
+		ev_io_start(loop, &f->io);
+	else if (n > 0)
+		feed_rest(f);
 }
 
 static void set_keepalive(int fd)
@@ -219,12 +262,13 @@ static void refuse_feed(struct logrx *rx, int fd, uint32_t max)
 static void close_oldest_feed(struct logrx *rx)
 {
 	struct list *l;
+	size_t n;
 
 	for (l = rx->conns.next; l != &rx->conns; l = l->next) {
 		struct feed *f = list_entry(l, struct feed, link);
 
 		if (!f->proven)
-			feed_read(f);
+			feed_read(f, &n);
 		if (f->proven)
 			continue;
 		count_add(&rx->count.pushed_out, 1);
@@ -251,6 +295,8 @@ static void feed_accept(void *arg, int fd, const union sockaddr_any *peer)
 		set_keepalive(fd);
 	ev_io_init(&f->io, on_feed, fd, EV_READ);
 	f->io.data = f;
+	ev_timer_init(&f->rest, on_rest, REST_S, 0.);
+	f->rest.data = f;
 	list_append(&rx->conns, &f->link);
 	count_add(&rx->count.open, 1);
 	count_add(&rx->count.accepted, 1);
