@@ -40,7 +40,7 @@ static struct sliced *remove_from(struct slices *t, struct sliced **at)
 		return NULL;
 	*at = s->chain;
 	list_remove(&s->by_age);
-	t->n--;
+	__atomic_store_n(&t->n, t->n - 1, __ATOMIC_RELAXED);
 	t->bytes -= s->bytes;
 	return s;
 }
@@ -145,6 +145,8 @@ void slices_forget(struct slices *t, uint64_t uid)
 {
 	struct sliced *s;
 
+	if (__atomic_load_n(&t->n, __ATOMIC_RELAXED) == 0)
+		return;
 	pthread_mutex_lock(&t->lock);
 	s = remove_from(t, chain_of(t, uid));
 	pthread_mutex_unlock(&t->lock);
@@ -170,7 +172,7 @@ static void insert_youngest(struct slices *t, struct sliced *s)
 	s->chain = *at;
 	*at = s;
 	list_append(&t->by_age, &s->by_age);
-	t->n++;
+	__atomic_store_n(&t->n, t->n + 1, __ATOMIC_RELAXED);
 	t->bytes += s->bytes;
 }
 

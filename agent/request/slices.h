@@ -47,7 +47,7 @@ struct slices {
 	pthread_mutex_t lock;		/* guards all below */
 	struct sliced *table[SLICE_BUCKETS];
 	struct list by_age;		/* oldest first */
-	uint64_t n, bytes;
+	uint64_t n, bytes;		/* <n> is atomic: read without the lock, too */
 	uint64_t aged, dropped;		/* by age; for room */
 	uint64_t again, repeated;	/* uids that started anew; slices that came twice */
 };
