@@ -8,7 +8,7 @@
 #include "agent/base/list.h"
 #include "agent/prompt/heads.h"
 
-#define DEPTHS_MAX	32u		/* powers of two below 2^32 */
+#define DEPTHS_MAX	32u		/* of one body; older agents tell all powers of two */
 
 struct entry {			/* of a table: the first member of each struct stored in one */
 	struct entry *next;
