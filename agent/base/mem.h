@@ -19,7 +19,7 @@ void mem_free(void *p);
 #define MEM_LINE	64
 void *mem_alloc_line(size_t n);
 
-/* The same for tables that are read all over. If <n> is more than 2 MB, the block begins at a page
+/* The same for tables that are read all over. If <n> is 2 MB or more, the block begins at a page
  * of 2 MB, and the kernel is asked for such pages: with small ones a lookup often waits longer for
  * the address than for the bytes. Also freed by mem_free_line(). */
 void *mem_alloc_huge(size_t n);

@@ -27,7 +27,7 @@ void *mem_alloc_huge(size_t n)
 {
 	void *p;
 
-	if (n <= HUGE_PAGE)
+	if (n < HUGE_PAGE)
 		return mem_alloc_line(n);
 	if ((p = alloc_at(n, HUGE_PAGE)) != NULL)
 		(void)madvise(p, n, MADV_HUGEPAGE);

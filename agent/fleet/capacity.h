@@ -134,6 +134,10 @@ struct capacity_sent {
 void capacity_sent(
     struct capacity *c, struct marks_table *t, const struct capacity_sent *s, msec now);
 
+/* Begin to read the places of <m>, for capacity_sent(). */
+void capacity_prefetch(
+    const struct capacity *c, const struct marks_table *t, const struct marks *m);
+
 /* The request that was sent last is open. Returns the number of its run, for capacity_ended(). One
  * that is never said to be open counts as ended when it was sent. */
 uint32_t capacity_opened(struct capacity *c);

@@ -81,12 +81,12 @@ void marks_of(
 
 struct marks_table *marks_table_new(void)
 {
-	return mem_alloc(sizeof(struct marks_table));
+	return mem_alloc_huge(sizeof(struct marks_table));
 }
 
 void marks_table_free(struct marks_table *t)
 {
-	mem_free(t);
+	mem_free_line(t);
 }
 
 size_t marks_table_bytes(void)
@@ -317,6 +317,13 @@ void capacity_sent(
 	if (s->unseen == 0 && covers_match(s, deepest(&w)) &&
 	    worth_watching(c, &w, s->waiting))
 		c->watched = w;
+}
+
+void capacity_prefetch(
+    const struct capacity *c, const struct marks_table *t, const struct marks *m)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		__builtin_prefetch(&t->at[stir(c->salt ^ m->key[i]) % TABLE_MARKS], 1);
 }
 
 /* Forget all marks: change the salt, under which none of them is found. */

@@ -80,6 +80,7 @@ static void note_capacity(struct route *r, struct job *j, struct server *s, uint
 		.page_tokens = j->rq.page_tokens,
 		.waiting = s->unanswered_tokens,
 	};
+	capacity_prefetch(&s->capacity, r->marks, &j->scratch->marks);
 }
 
 void job_note_marks(struct route *r, struct job *j)

@@ -10,7 +10,7 @@
 #include "agent/route/decisions.h"
 
 #define NOWHERE		UINT32_MAX
-#define UNCHAINED	(UINT32_MAX - 1)	/* in <next>: a later record has that uid */
+#define UNCHAINED	(UINT32_MAX - 1)	/* in link.next: a later record has that uid */
 #define BLOCKS_EACH	32u	/* room for a mean prompt of 16,000 tokens */
 #define NAME_CHARS	128
 
@@ -22,10 +22,17 @@ struct name {
 	char name[NAME_CHARS];
 };
 
+/* Of a place. A walk reads these and not the records, of which each is in memory far away. */
+struct link {
+	uint32_t next;		/* in the chain; NOWHERE: the last */
+	uint32_t tag;		/* of the uid there: the low bits of its hash */
+};
+
 struct decisions {
 	pthread_mutex_t lock;		/* guards all below that changes */
 	struct decision *ring;
-	uint32_t *next, *bucket;	/* chains of places; NOWHERE ends one */
+	struct link *link;		/* of each place */
+	uint32_t *bucket;		/* the first place of a chain; NOWHERE: none */
 	uint32_t keep, n_buckets;	/* constant; <n_buckets> is a power of two */
 	uint64_t made;
 	uint32_t *blocks;
@@ -47,7 +54,8 @@ uint64_t decisions_bytes(uint32_t keep)
 {
 	if (keep == 0)
 		return 0;
-	return sizeof(struct decisions) + (uint64_t)keep * (sizeof(struct decision) + sizeof(uint32_t)) +
+	return sizeof(struct decisions) +
+	       (uint64_t)keep * (sizeof(struct decision) + sizeof(struct link)) +
 	       (power_above(keep) + power_above((uint64_t)keep * BLOCKS_EACH)) * sizeof(uint32_t);
 }
 
@@ -71,11 +79,11 @@ struct decisions *decisions_new(uint32_t keep, const struct hash_key *key, uint6
 	d->keep = keep;
 	d->n_buckets = (uint32_t)power_above(keep);
 	d->n_blocks = power_above((uint64_t)keep * BLOCKS_EACH);
-	d->ring = mem_calloc(keep, sizeof(*d->ring));
-	d->next = mem_calloc(keep, sizeof(*d->next));
+	d->ring = mem_alloc_huge(keep * sizeof(*d->ring));
+	d->link = mem_calloc(keep, sizeof(*d->link));
 	d->bucket = mem_calloc(d->n_buckets, sizeof(*d->bucket));
 	d->blocks = mem_calloc(d->n_blocks, sizeof(*d->blocks));
-	if (d->ring == NULL || d->next == NULL || d->bucket == NULL || d->blocks == NULL) {
+	if (d->ring == NULL || d->link == NULL || d->bucket == NULL || d->blocks == NULL) {
 		decisions_free(d);
 		return NULL;
 	}
@@ -90,8 +98,8 @@ void decisions_free(struct decisions *d)
 		return;
 	pthread_mutex_destroy(&d->lock);
 	mem_wipe(&d->key, sizeof(d->key));
-	mem_free(d->ring);
-	mem_free(d->next);
+	mem_free_line(d->ring);
+	mem_free(d->link);
 	mem_free(d->bucket);
 	mem_free(d->blocks);
 	mem_free(d);
@@ -165,21 +173,22 @@ static uint32_t place_find(struct decisions *d, uint64_t uid_hash)
 {
 	uint32_t at = *bucket_of(d, uid_hash);
 
-	while (at != NOWHERE && d->ring[at].uid_hash != uid_hash)
-		at = d->next[at];
+	while (at != NOWHERE &&
+	       (d->link[at].tag != (uint32_t)uid_hash || d->ring[at].uid_hash != uid_hash))
+		at = d->link[at].next;
 	return at;
 }
 
 static void unchain(struct decisions *d, uint32_t at)
 {
-	uint32_t *from = bucket_of(d, d->ring[at].uid_hash);
+	uint32_t *from = bucket_of(d, d->link[at].tag);
 
-	if (d->next[at] == UNCHAINED)
+	if (d->link[at].next == UNCHAINED)
 		return;
 	while (*from != at)
-		from = &d->next[*from];
-	*from = d->next[at];
-	d->next[at] = UNCHAINED;
+		from = &d->link[*from].next;
+	*from = d->link[at].next;
+	d->link[at].next = UNCHAINED;
 }
 
 static uint32_t place_next(struct decisions *d, uint64_t uid_hash)
@@ -189,9 +198,16 @@ static uint32_t place_next(struct decisions *d, uint64_t uid_hash)
 	if (d->made >= d->keep)
 		unchain(d, at);
 	d->made++;
-	d->next[at] = *b;
+	d->link[at] = (struct link){ *b, (uint32_t)uid_hash };
 	*b = at;
 	return at;
+}
+
+/* Begin to read the chain that the next record's place will leave. */
+static void prefetch_next(struct decisions *d)
+{
+	if (d->made >= d->keep)
+		__builtin_prefetch(bucket_of(d, d->link[d->made % d->keep].tag), 1);
 }
 
 static uint64_t put_blocks(struct decisions *d, const uint32_t *blocks, uint32_t n)
@@ -202,6 +218,12 @@ static uint64_t put_blocks(struct decisions *d, const uint32_t *blocks, uint32_t
 		d->blocks[(at + i) & (d->n_blocks - 1)] = blocks[i];
 	d->blocks_made += n;
 	return at;
+}
+
+void decisions_prefetch(struct decisions *d, uint64_t uid_hash)
+{
+	if (d != NULL)
+		__builtin_prefetch(bucket_of(d, uid_hash), 1);
 }
 
 uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint32_t *blocks)
@@ -224,6 +246,7 @@ uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint
 	d->ring[at] = *x;
 	d->ring[at].number = number;
 	d->ring[at].blocks = put_blocks(d, blocks, x->n_blocks);
+	prefetch_next(d);
 	pthread_mutex_unlock(&d->lock);
 	return number;
 }

@@ -16,8 +16,8 @@
  * Output is evicted before its prompt; after that nothing is expected. Once a prompt brings it
  * back, the pages hold it and it no longer counts as output.
  *
- * A table of GROWN_PLACES of 40 bytes; a later entry replaces an earlier one. Locked by its owner.
- * O(1). */
+ * A table of GROWN_PLACES of 40 bytes: two for a prompt, of which a server has one. A later entry
+ * replaces an earlier one. Locked by its owner. O(1). */
 #ifndef KVROUTE_ROUTE_GROWN_IN_H
 #define KVROUTE_ROUTE_GROWN_IN_H
 
@@ -60,6 +60,8 @@ size_t grown_table_bytes(void);
 /* Store that <server>, a hash of its name, answered the prompt that ends with <e> by <a>. */
 void grown_put(struct grown_table *t, const struct grown_end *e, uint64_t server,
     const struct grown_answer *a);
+/* Begin to read what is known of the prompt <key>, for grown_find(). */
+void grown_prefetch(const struct grown_table *t, uint64_t key);
 /* Find what <server> answered to the prompt <key>. Returns NULL if nothing is known. */
 struct grown_place *grown_find(struct grown_table *t, uint64_t key, uint64_t server);
 

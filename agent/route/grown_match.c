@@ -45,9 +45,12 @@ void job_ends(const struct route *r, struct job *j)
 
 	j->n_grown = 0;
 	for (uint32_t i = 0; i < m->n_bands && j->n_grown < JOB_GROWN; i++)
-		if (m->bands[i].depth < j->rq.n_pages)
-			j->grown[j->n_grown++] = (struct job_grown){ m->bands[i].depth,
-				end_key(r, j, m->bands[i].depth) };
+		if (m->bands[i].depth < j->rq.n_pages) {
+			struct job_grown *g = &j->grown[j->n_grown++];
+
+			*g = (struct job_grown){ m->bands[i].depth, end_key(r, j, m->bands[i].depth) };
+			grown_prefetch(r->grown, g->key);
+		}
 	if (j->rq.cut || j->rq.part || j->rq.news.bounded || j->rq.unseen_tokens > 0 || depth == 0)
 		return;
 	j->end = (struct grown_end){ .key = end_key(r, j, depth), .tokens = j->rq.tokens };

@@ -20,6 +20,7 @@ static void mark_prompt(const struct route *r, struct job *j)
 	marks_of(&j->scratch->marks, chain_start(&r->key, j->rq.space.h), j->scratch->rq.pages.p,
 	    chain != NULL ? marked_pages(r, j) : j->rq.n_pages, chain);
 	j->sent.chain = chain;
+	shared_prefetch(r->shared, &j->scratch->marks);
 }
 
 void job_match(struct route *r, struct job *j)

@@ -298,6 +298,7 @@ void route_learn(struct route *r, const struct fact *f, msec now)
 
 	if (f->orca.n > 0 && orca_parse(f->orca, &load) < 0)
 		load = ENGINE_LOAD_NONE;
+	decisions_prefetch(r->decisions, uid);
 	if (uid != 0)		/* HAProxy has sent it on: no more slices will come */
 		slices_forget(&r->requests.slices, uid);
 	pthread_rwlock_rdlock(&r->opts_lock);

@@ -65,6 +65,14 @@ static struct shared_entry counted(const struct shared_entry *e, uint32_t tag, f
 	return (struct shared_entry){ tag, (e->tag == tag ? n : 0) + 1, now };
 }
 
+void shared_prefetch(const struct shared_table *t, const struct marks *m)
+{
+	uint32_t tag;
+
+	for (uint32_t i = 0; t != NULL && i < m->n; i++)
+		__builtin_prefetch(entry_of(t, m->key[i], &tag), 1);
+}
+
 void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now)
 {
 	struct left left = { now, 1 };

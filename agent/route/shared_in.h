@@ -18,6 +18,9 @@ struct shared_table *shared_table_new(void);	/* NULL: no memory */
 void shared_table_free(struct shared_table *t);	/* <t> may be NULL */
 size_t shared_table_bytes(void);
 
+/* Begin to read the counts at all marks. O(marks). */
+void shared_prefetch(const struct shared_table *t, const struct marks *m);
+
 /* Count a request with these marks that branched after <depth> pages. O(marks). */
 void shared_branch(struct shared_table *t, const struct marks *m, uint32_t depth, msec now);
 

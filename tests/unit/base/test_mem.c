@@ -29,7 +29,7 @@ static void lines_and_large_pages(void **state)
 {
 	static const struct { size_t n, align; } row[] = {
 		{ 0, MEM_LINE }, { 1, MEM_LINE }, { 63, MEM_LINE }, { 4096, MEM_LINE },
-		{ HUGE_PAGE, MEM_LINE }, { HUGE_PAGE + 1, HUGE_PAGE }, { 3 * HUGE_PAGE, HUGE_PAGE },
+		{ HUGE_PAGE - 1, MEM_LINE }, { HUGE_PAGE, HUGE_PAGE }, { 3 * HUGE_PAGE, HUGE_PAGE },
 	};
 	uint8_t *line, *huge;
 
