@@ -88,6 +88,11 @@ if PYTHONPATH=build/python python3 -c 'import kubernetes_validate' 2> /dev/null;
 	out=$(PYTHONPATH=build/python python3 -m kubernetes_validate --strict kubernetes/*.yaml 2>&1)
 	result $? "the manifests fit the schema: $(grep -c ' passed ' <<< "$out") resources"
 	grep -v ' passed ' <<< "$out" | head -n 5
+	schema=$(grep -m 1 -oP "Kubernetes's API \K[0-9.]+" tests/data/kubernetes/fields.txt)
+	schemas=build/python/kubernetes_validate/kubernetes-json-schema/v$schema-local
+	python3 tests/tools/kubernetes_fields.py "$schema" $schemas/_definitions.json kubernetes/*.yaml |
+		diff - tests/data/kubernetes/fields.txt
+	result $? "fields.txt has the types of Kubernetes's schema $schema that the manifests use"
 elif command -v kubeconform > /dev/null; then
 	kubeconform -strict kubernetes/*.yaml
 	result $? "the manifests fit the schema"

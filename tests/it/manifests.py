@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""manifests.py FILE... - check Kubernetes manifests without a cluster and without its schemas.
+"""manifests.py FILE... - check Kubernetes manifests without a cluster.
 
-Every field must be one of tests/data/kubernetes/fields.txt, have its type, and be there if it is
-required. What a manifest names must exist in its file or pod: volumes, ports of probes and
-services, ConfigMaps, the pods that services and policies select.
+Every field must be one of tests/data/kubernetes/fields.txt, which is printed from Kubernetes's
+schema, have its type, and be there if it is required; limits.txt beside it narrows some of them.
+What a manifest names must exist in its file or pod: volumes, ports of probes and services,
+ConfigMaps, the pods that services and policies select.
 
-Then the check itself is checked: each field is misspelt, each value gets another type, and each
-required field is left out, one at a time, and each of these must be reported. The last line is "N
-passed, N failed"."""
+Then the check itself is checked: known mistakes, and each field is misspelt, each value gets
+another type, and each required field is left out, one at a time. Each of these must be reported.
+The last line is "N passed, N failed"."""
 import copy
 import os
 import re
@@ -16,7 +17,7 @@ import sys
 import yaml
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FIELDS = os.path.join(TOP, "tests/data/kubernetes/fields.txt")
+DATA = os.path.join(TOP, "tests/data/kubernetes")
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")
 
@@ -36,6 +37,7 @@ def is_number(v):
 WORDS = {
     "str": lambda v: isinstance(v, str), "bool": lambda v: isinstance(v, bool),
     "int": lambda v: is_int(v) and v >= 0, "number": is_number, "name": is_name,
+    "intstr": lambda v: is_int(v) or isinstance(v, str),
     "port": lambda v: is_number(v) or is_name(v) and len(v) < 16,
     "quantity": lambda v: is_int(v) or isinstance(v, str) and QUANTITY.match(v) is not None,
     "share": lambda v: is_int(v) or isinstance(v, str) and re.match(r"\d+%$", v) is not None,
@@ -60,7 +62,18 @@ def read_types(path):
     return types, kinds
 
 
-TYPES, KINDS = read_types(FIELDS)
+def narrowed(types, limits):
+    """<types> with the fields of <limits>, each of which must be a field of <types>."""
+    for name, fields in limits.items():
+        unknown = [k for k in fields if k not in types[name]]
+        if unknown:
+            sys.exit("limits.txt: %s has no field %s" % (name, " ".join(unknown)))
+        types[name].update(fields)
+    return types
+
+
+TYPES, KINDS = read_types(os.path.join(DATA, "fields.txt"))
+TYPES = narrowed(TYPES, read_types(os.path.join(DATA, "limits.txt"))[0])
 
 
 def check(v, kind, where):
@@ -82,6 +95,8 @@ def check(v, kind, where):
             yield from check(one, kind[1:-1], "%s.%s" % (where, k))
     elif kind in TYPES:
         yield from check_fields(v, TYPES[kind], where)
+    elif "|" not in kind:
+        yield "%s: fields.txt has no type %s; it says how to print it again" % (where, kind)
     elif v not in kind.split("|"):
         yield "%s: %r is none of %s" % (where, v, kind)
 
@@ -212,6 +227,56 @@ def mutants(resource):
         target[k] = value
 
 
+# A manifest without a mistake, and changes that must be reported by these words: a path of fields,
+# and a value, or None to leave the field out.
+GOOD = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      containers:
+        - {name: a, image: "a:1", ports: [{name: http, containerPort: 80}]}
+"""
+MISTAKES = [
+    ("spec.replica", 1, "unknown field replica"),
+    ("spec.template.spec.containers.0.livenesProbe", {}, "unknown field livenesProbe"),
+    ("spec.template.spec.nodeSelectors", {}, "unknown field nodeSelectors"),
+    ("metadata.label", {}, "unknown field label"),
+    ("spec.replicas", "2", "is no int"),
+    ("spec.replicas", True, "is no int"),
+    ("metadata.labels", ["a"], "is no map"),
+    ("spec.template.spec.containers.0.args", "-f", "is no list"),
+    ("spec.template.spec.containers.0.ports.0.containerPort", 70000, "is no number"),
+    ("spec.template.spec.containers.0.ports.0.protocol", "tcp", "is none of"),
+    ("spec.template.spec.hostNetwork", "yes", "is no bool"),
+    ("spec.template.spec.affinity", {}, "no type Affinity"),
+    ("spec.selector", None, "no selector"),
+    ("spec.template", None, "no template"),
+    ("spec.template.spec.containers", None, "no containers"),
+    ("spec.template.spec.containers.0.name", None, "no name"),
+    ("spec.template.spec.containers.0.ports.0.containerPort", None, "no containerPort"),
+    ("kind", "Deploymnt", "unknown kind"),
+    ("apiVersion", "apps/v1beta1", "apiVersion is not"),
+]
+
+
+def changed(path, value):
+    """GOOD with <value> at <path>."""
+    whole = at = yaml.safe_load(GOOD)
+    *parents, last = [int(p) if p.isdigit() else p for p in path.split(".")]
+    for p in parents:
+        at = at[p]
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return whole
+
+
 def main(files):
     passed = failed = 0
 
@@ -220,6 +285,11 @@ def main(files):
         passed, failed = passed + bool(good), failed + (not good)
         print("%s  %s" % ("ok  " if good else "FAIL", what))
 
+    result(not check_file([yaml.safe_load(GOOD)]), "a small manifest without a mistake is accepted")
+    for path, value, words in MISTAKES:
+        wrong = check_file([changed(path, value)])
+        result(any(words in w for w in wrong), "%s %s: %s" % (
+            path, "left out" if value is None else "= %r" % (value,), "; ".join(wrong)))
     for name in files:
         with open(name) as f:
             resources = list(yaml.safe_load_all(f))
