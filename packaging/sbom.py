@@ -16,14 +16,25 @@ import re
 import subprocess
 import sys
 
-# What Debian's copyright files declare for the library's own code.
+# SPDX's name of what Debian's copyright files declare for the library's own code.
+DECLARED = {
+    "apache-2.0": "Apache-2.0", "bsd-2-clause": "BSD-2-Clause", "bsd-3-clause": "BSD-3-Clause",
+    "bsd-2-clause or gpl-2+": "BSD-2-Clause OR GPL-2.0-or-later", "expat": "MIT",
+    "bsd-3-clause-cambridge with binary library-like packages exception": "BSD-3-Clause",
+    "lgpl-2.1": "LGPL-2.1-only", "lgpl-2.1+": "LGPL-2.1-or-later", "mpl-2.0": "MPL-2.0",
+    "lgpl-3.0+ with special exception granted by copyright holders": "LGPL-3.0-or-later",
+}
+# for copyright files in no format that a program reads, and where there are none
 LICENSES = {
-    "libc6": "LGPL-2.1-or-later", "libev4": "BSD-2-Clause", "libyaml-0-2": "MIT",
-    "libseccomp2": "LGPL-2.1-only", "libpcre2-8-0": "BSD-3-Clause", "libxxhash-dev": "BSD-2-Clause",
-    "libhiredis0.14": "BSD-3-Clause", "libhiredis1.1.0": "BSD-3-Clause", "libssl3": "Apache-2.0",
-    "libssl3t64": "Apache-2.0",
+    "libc6": "LGPL-2.1-or-later", "libev4": "BSD-2-Clause OR GPL-2.0-or-later",
+    "libyaml-0-2": "MIT", "libseccomp2": "LGPL-2.1-only", "libpcre2-8-0": "BSD-3-Clause",
+    "libxxhash-dev": "BSD-2-Clause", "libhiredis0.14": "BSD-3-Clause",
+    "libhiredis1.1.0": "BSD-3-Clause", "libssl3": "Apache-2.0", "libssl3t64": "Apache-2.0",
 }
 ZMQ_MPL = "4.3.5"       # the first version under another license
+COMMENTS = {
+    "LGPL-3.0-or-later": "with an exception for linking, which has no identifier in SPDX",
+}
 NAMESPACE = "https://spdx.org/spdxdocs/kvroute-"
 
 
@@ -74,10 +85,30 @@ def created():
         "%Y-%m-%dT%H:%M:%SZ")
 
 
-def license_of(name, version):
+def declared(copyright_file):
+    """What the text of a copyright file in Debian's format says of "Files: *", or None."""
+    for paragraph in re.split(r"\n\s*\n", copyright_file):
+        if re.search(r"(?m)^Files: *\*$", paragraph):
+            found = re.search(r"(?m)^License: *(.*\S)", paragraph)
+            return found and found.group(1)
+    return None
+
+
+def copyright_of(name):
+    try:
+        with open("/usr/share/doc/%s/copyright" % name, errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def license_of(name, version, copyright_file):
+    """SPDX's expression: of the copyright file, else what is known of the package."""
+    found = DECLARED.get((declared(copyright_file) or "").lower())
+    if found:
+        return found
     if name == "libzmq5" and version:
         older = subprocess.run(["dpkg", "--compare-versions", version, "lt", ZMQ_MPL])
-        # with an exception for static linking, which has no name in SPDX
         return "LGPL-3.0-or-later" if older.returncode == 0 else "MPL-2.0"
     return LICENSES.get(name, "NOASSERTION")
 
@@ -85,17 +116,21 @@ def license_of(name, version):
 def package_of(name, version, source, what):
     """An SPDX package of a package of Debian."""
     system, release = distribution()
-    return {
+    terms = license_of(name, version, copyright_of(name))
+    package = {
         "SPDXID": "SPDXRef-Package-" + re.sub("[^A-Za-z0-9.-]", "-", name),
         "name": name, "versionInfo": version or "NOASSERTION", "comment": what,
         "supplier": "Organization: Debian", "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False, "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": license_of(name, version), "copyrightText": "NOASSERTION",
+        "licenseDeclared": terms, "copyrightText": "NOASSERTION",
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
             "referenceLocator": "pkg:deb/%s/%s@%s?distro=%s-%s&upstream=%s" % (
                 system, name, version, system, release, source)}],
     }
+    if terms in COMMENTS:
+        package["licenseComments"] = COMMENTS[terms]
+    return package
 
 
 def document(programs):

@@ -205,6 +205,9 @@ python3 packaging/sbom.py "$usr/sbin/kvroute" "$ctl" > "$root/sbom.json"
 result $? "an SBOM is made"
 try "the SBOM is SPDX 2.3 and names every linked library" \
 	python3 packaging/sbom.py --check "$root/sbom.json" "$usr/sbin/kvroute" "$ctl"
+licenses=$(python3 tests/it/licenses.py)
+sed '$d' <<< "$licenses"
+add_results "$(tail -n 1 <<< "$licenses")"
 
 ${MAKE:-make} --no-print-directory -s uninstall DESTDIR="$root" PREFIX=/usr
 left=$(cd "$root" && find usr etc/kvroute -type f 2> /dev/null)
