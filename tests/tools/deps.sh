@@ -70,7 +70,9 @@ install() {
 	echo "deps: installing" $need
 	$root apt-get -qq update ||
 		echo "deps: apt-get update failed; trying with the existing lists" >&2
-	$root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $need
+	# another program may be installing too
+	$root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+		-qq install -y --no-install-recommends $need
 }
 
 # Get HAProxy of Debian suite <$2> as build/haproxy/<$1>.
