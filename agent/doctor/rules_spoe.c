@@ -138,16 +138,23 @@ static bool takes_large(const struct doctor *d, const struct dr_attached *a)
 }
 
 /* Check the room for bodies. A message is never larger than tune.bufsize, so only slices show more
- * of what a large buffer holds. */
+ * of what a large buffer holds. A small buffer that is written, with a bound that fits it, is
+ * wanted if sessions are named: bodies that are cut go by them, and the agent tells of others. */
 static void check_room(
-    struct doctor *d, const struct dr_attached *a, int64_t size, const struct dr_line *at)
+    struct doctor *d, const struct dr_attached *a, int64_t size, bool fits, const struct dr_line *at)
 {
+	const struct spoe_part *m = dr_spoe_message(&a->spoe, "route");
+	bool sliced = dr_spoe_message(&a->spoe, "route-1") != NULL;
+	const struct dr_line *session;
 	int64_t large = dr_bufsize_large(d);
 	bool takes = large > size && takes_large(d, a);
 
 	if (size >= ROOM_LEAST)
 		return;
-	if (dr_spoe_message(&a->spoe, "route-1") == NULL)
+	if (fits && !sliced && large == 0 && dr_is(at->w[0], "tune.bufsize") &&
+	    dr_spoe_arg(m, "session=", &session) != NULL)
+		return;
+	if (!sliced)
 		dr_say(d, DR_BODY_BUFFER, at, "", takes ? "take recipes/sliced.cfg: a message is never larger "
 		    "than tune.bufsize, so only slices show what a large buffer holds"
 		    : "write tune.bufsize 262144 in global");
@@ -199,7 +206,7 @@ void dr_check_body(struct doctor *d, const struct dr_attached *a)
 		    262144));
 	else if (bound < most / 2 && dr_spoe_message(&a->spoe, "route-1") == NULL)
 		dr_say(d, DR_BODY_BOUND, at, "", "write body=req.body,bytes(0,%lld)", (long long)most);
-	check_room(d, a, size, size_at);
+	check_room(d, a, size, bound > 0 && bound <= most, size_at);
 	if (size - 4 > (int64_t)d->o.agent.max_frame_size)
 		dr_say(d, DR_FRAME_SIZE, size_at, "", "set spop.max_frame_size of the agent to %lld, or lower "
 		    "tune.bufsize", (long long)size);

@@ -72,16 +72,19 @@ static void note_size(struct problem_pool *pp, enum problem what, bool bad, int6
  * "kvroutectl doctor --write" writes. */
 #define BOUND_SLACK	8192
 
-/* Without a prompt, a body that fills the buffer by half is of a client that left while it sent. */
-static void note_body(
-    struct problem_pool *pp, const struct route_request *q, bool prompt, uint64_t tenant)
+/* Without a prompt, a body that fills the buffer by half is of a client that left while it sent. A
+ * body whose session the client named is routed by that name, so a small buffer may be wanted: it
+ * proves nothing. */
+static void note_body(struct problem_pool *pp, const struct job *j, const struct route_request *q,
+		      bool prompt, uint64_t tenant)
 {
 	uint64_t buffer = q->frame_size > 0 ? (uint64_t)q->frame_size + 4 : BUFFER_DEFAULT;
 	bool cut = q->visible < q->whole, full = (uint64_t)q->visible * 2 >= buffer;
 
 	if (q->seq >= 0 || q->visible < 0 || q->whole <= 0 || (cut && full && !prompt))
 		return;
-	note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
+	if (!cut || !full || !j->named)
+		note_size(pp, PROBLEM_BODY_BUFFER, cut && full, q->visible);
 	note_size(pp, PROBLEM_BODY_EARLY, cut && !full, q->visible);
 	problems_from(pp, PROBLEM_BODY_EARLY, tenant, cut && !full);
 	note_size(pp, PROBLEM_BODY_BOUND, !cut && (int64_t)q->body.n < q->visible &&
@@ -132,7 +135,7 @@ void attached_request(
 	note_named(pp, j->pool_seen);
 	problems_count(pp, PROBLEM_POOL_UNSET, q->pool.n == 0);
 	problems_count(pp, PROBLEM_UID_MISSING, is_unset(q->uid));
-	note_body(pp, q, prompt, tenant);
+	note_body(pp, j, q, prompt, tenant);
 	note_model(r, j, tenant);
 }
 

@@ -61,6 +61,7 @@ struct job {
 	bool has_load, bad_load;	/* <bad_load>: some entry was wrong */
 	bool by_stats;			/* load is from stats rows: there was no load string */
 	struct session_turn turn;	/* .key 0: it has no session */
+	bool named;			/* the client named the session */
 	struct session_view view;
 	bool stored;			/* it continues a response that only one server has */
 	/* tokens of the prompt that this server has stored, which are before those of the body; counted as

@@ -76,7 +76,8 @@
 	X(BODY_BUFFER, "body_buffer", 10, 1, "", "", "bytes", \
 	    "the buffer of HAProxy is too small for bodies", \
 	    "the agent sees only the beginning of long prompts", \
-	    "raise tune.bufsize, then N in bytes(0,N) of kvroute.spoe; or take recipes/sliced.cfg") \
+	    "raise tune.bufsize, then N in bytes(0,N) of kvroute.spoe; or take recipes/sliced.cfg, or " \
+	    "let clients name their sessions: recipes/sessions.cfg") \
 	X(BODY_BOUND, "body_bound", 10, 1, "", "", "bytes", \
 	    "kvroute.spoe sends less of a body than HAProxy holds", \
 	    "the agent sees only the beginning of long prompts", \

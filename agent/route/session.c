@@ -129,10 +129,11 @@ void job_stored_by_path(struct route *r, struct job *j, struct route_answer *a)
 void job_session(const struct route *r, struct job *j)
 {
 	const struct marks *m = &j->scratch->marks;
-	uint64_t name = r->sessions != NULL && m->n > 0 ? name_of(r, j) : 0;
+	uint64_t given = r->sessions != NULL ? name_of(r, j) : 0, name = m->n > 0 ? given : 0;
 	bool part = j->rq.part || j->rq.news.bounded;
 	uint64_t kind = j->asks.model;
 
+	j->named = given != 0;
 	if (r->sessions != NULL && m->n > 0 && name == 0 && j->rq.unseen_tokens > 0 && !part &&
 	    !j->rq.more) {
 		name = name_by_opening(r, j);

@@ -525,12 +525,26 @@ def without_engine():
 
 
 def large_buffers():
-    """Slices show what a large buffer of 3.4 holds, and one message no more than tune.bufsize."""
+    """Slices show what a large buffer of 3.4 holds, and one message no more than tune.bufsize. A
+    small buffer with a bound that fits is wanted, if sessions are named."""
     with open(TMP + "/recipes/sliced.cfg") as f:
         sliced = f.read()
     with open(TMP + "/haproxy.cfg") as f:
         whole = f.read()
     small = swap("tune.bufsize 262144", "tune.bufsize 16384\n    tune.bufsize.large 262144")
+    with open(TMP + "/kvroute.spoe") as f:
+        spoe = f.read()
+    for name, line, session, want in (
+            ("sessions are named", "tune.bufsize 16384", "session=var(txn.session) ", 0),
+            ("no session", "tune.bufsize 16384", "", 1),
+            ("not written", "maxconn 2000", "session=var(txn.session) ", 1)):
+        with open(TMP + "/small.cfg", "w") as to:
+            to.write(swap("tune.bufsize 262144", line)(whole).replace("kvroute.spoe", "small.spoe"))
+        with open(TMP + "/small.spoe", "w") as to:
+            to.write(swap("256000", "13300")(swap("session=var(txn.session) ", session)(spoe)))
+        status, out = doctor(TMP + "/small.cfg", "3.2")
+        result(status == want and (" body_buffer]" in out) == bool(want),
+               "small buffer: " + name, out)
     for name, text, version, said in (
             ("none", drop("tune.bufsize.large")(sliced), "3.4", "buffers of recipes/sliced.cfg"),
             ("none, before 3.4", swap("tune.bufsize 131072", "tune.bufsize 32768")(sliced), "3.2",

@@ -132,6 +132,19 @@ static void small_buffer(struct world *w, unsigned i)
 	w->q.whole = 40000;
 }
 
+static void small_buffer_named(struct world *w, unsigned i)
+{
+	small_buffer(w, i);
+	w->q.session = SPAN("a conversation");
+}
+
+/* Each third request has no name. */
+static void small_buffer_often_named(struct world *w, unsigned i)
+{
+	small_buffer(w, i);
+	w->q.session = i % 3 ? SPAN("a conversation") : SPAN("");
+}
+
 /* The client leaves before the first message of the body has come. */
 static void left_while_sending(struct world *w, unsigned i)
 {
@@ -329,6 +342,7 @@ static void each_fault_has_its_problem(void **state)
 		{ "feed_missing@pool", NULL, no_line },
 		{ "feed_fields@pool", NULL, no_field },
 		{ "body_buffer@pool", small_buffer, NULL },
+		{ "body_buffer@pool", small_buffer_often_named, NULL },
 		{ "body_bound@pool", bound_body, NULL },
 		{ "body_early@pool", early_body, NULL },
 		{ "not_asked@pool", NULL, not_asked, true },
@@ -343,6 +357,7 @@ static void each_fault_has_its_problem(void **state)
 		{ "", early_body_of_one, NULL },
 		{ "", early_body_of_nobody, NULL },
 		{ "", a_body_in_slices, NULL },
+		{ "", small_buffer_named, NULL },
 		{ "", left_while_sending, NULL },
 		{ "", NULL, not_asked_small, true },
 		{ "", NULL, of_haproxy, true },
