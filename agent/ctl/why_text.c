@@ -122,10 +122,16 @@ static bool went_elsewhere(const struct why_decision *d)
 	return d->went[0] != '\0' && !same_text(d->went, d->server);
 }
 
+/* HAProxy ended it while it was a request (R) or in a queue (Q), so no server got it. */
+static bool went_nowhere(const struct why_decision *d)
+{
+	return d->went[0] == '\0' && d->ts[0] != '\0' && (d->ts[1] == 'R' || d->ts[1] == 'Q');
+}
+
 static void say_choice(FILE *to, const struct why_decision *d)
 {
 	const char *verb = same_text(d->mode, "shadow") ? "would have gone to" :
-			   went_elsewhere(d) ? "was to go to" : "went to";
+			   went_elsewhere(d) || went_nowhere(d) ? "was to go to" : "went to";
 
 	fprintf(to, "%s %s (%s, by %s)", verb, server_text(d->server), d->why, d->rule);
 	if (d->n_kept == 0)
@@ -305,6 +311,10 @@ static void say_after(FILE *to, const struct why_decision *d)
 
 	if (went_elsewhere(d)) {
 		fprintf(to, "%sHAProxy sent it to %s", sep, d->went);
+		sep = ", ";
+	}
+	if (went_nowhere(d)) {
+		fprintf(to, "%sno server got it", sep);
 		sep = ", ";
 	}
 	if (d->retries > 0) {

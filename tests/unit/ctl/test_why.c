@@ -47,6 +47,24 @@ static const struct {
 	    "1,500 of them, "
 	    "but had 31 requests open and 12 s of work waiting\n"
 	    "    its answer began after 4 ms\n" },
+	{ "refused by a rule of HAProxy",
+	    HEAD(CHOICE("cold", "s1", "1600") "\"candidates\":[" S("s1", "9", "4", "0", "0.2", "4.2")
+		 "],\"after\":{\"state\":\"done\",\"end\":\"haproxy\",\"ts\":\"PR\",\"status\":429,"
+		 "\"done_ms\":2}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    was to go to s1 (cold, by cost): none of its 1,600 tokens were there, 4.0 s of work "
+	    "waited\n"
+	    "    no server got it, it was over after 2 ms, status 429\n"
+	    "    it failed: HAProxy itself ended it: a rule, a limit or its end (PR in HAProxy's log)\n" },
+	{ "left in HAProxy's queue",
+	    HEAD(CHOICE("cold", "s1", "1600") "\"candidates\":[" S("s1", "9", "4", "0", "0.2", "4.2")
+		 "],\"after\":{\"state\":\"done\",\"end\":\"client_gone\",\"ts\":\"CQ\",\"done_ms\":900}}"),
+	    "2026-11-21T11:32:05.123Z chat 5f3c\n"
+	    "    was to go to s1 (cold, by cost): none of its 1,600 tokens were there, 4.0 s of work "
+	    "waited\n"
+	    "    no server got it, it was over after 0.90 s\n"
+	    "    it failed: the client closed the connection before its answer was whole (CQ in "
+	    "HAProxy's log)\n" },
 	{ "all of it, an idle one with a part, one that fails",
 	    HEAD(CHOICE("cached", "s3", "1600") "\"candidates\":[" S("s3", "1", "1", "1600", "0",
 		"1") ","
