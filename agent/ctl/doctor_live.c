@@ -61,13 +61,14 @@ bool live_next_try(const struct live *l, unsigned i)
 
 /* ---- stations before the request ----------------------------------------------------------- */
 
-/* Find the rows of <backend>. Returns how many servers it has; <up>: how many are up. */
-static unsigned count_rows(const char *stat, const char *backend, unsigned *up)
+/* Find the rows of <backend>. Returns how many servers it has; <up>: how many are up; <drained>:
+ * how many are drained otherwise than by weight 0. */
+static unsigned count_rows(const char *stat, const char *backend, unsigned *up, unsigned *drained)
 {
 	unsigned n = 0;
 	size_t len = strlen(backend);
 
-	*up = 0;
+	*up = *drained = 0;
 	for (const char *p = stat; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
 		const char *field = p;
 
@@ -78,17 +79,28 @@ static unsigned count_rows(const char *stat, const char *backend, unsigned *up)
 			field = (field = strchr(field, ',')) != NULL ? field + 1 : NULL;
 		n++;
 		*up += field != NULL && (strncmp(field, "UP", 2) == 0 || strncmp(field, "no check", 8) == 0);
+		*drained += field != NULL && strncmp(field, "DRAIN", 5) == 0;
 	}
 	return n;
+}
+
+static void say_drained(const struct live *l, const char *pool, unsigned n)
+{
+	printf("note  HAProxy: %u server%s of %s %s drained, which HAProxy does not show the agent: set "
+	       "weight 0 instead, or write into the agent's configuration: stats_feed: {sockets: "
+	       "[\"%s%s\"]}\n", n, n == 1 ? "" : "s", pool, n == 1 ? "is" : "are",
+	       l->a->live[0] == '/' ? "unix@" : "", l->a->live);
 }
 
 /* Each pool needs a server that is up. */
 static int check_pools(struct live *l, const char *stat)
 {
-	unsigned n, up;
+	unsigned n, up, drained;
 
 	for (size_t i = 0; i < l->way.n_pools; i++) {
-		n = count_rows(stat, l->way.pools[i], &up);
+		n = count_rows(stat, l->way.pools[i], &up, &drained);
+		if (drained > 0 && !doctor_sees_drain(l->d))
+			say_drained(l, l->way.pools[i], drained);
 		if (n > 0 && up == 0)
 			return live_lost("HAProxy", "no server of %s is up: start the engines, and look at the checks "
 			    "of their server lines", l->way.pools[i]);
@@ -100,13 +112,13 @@ static int check_haproxy(struct live *l)
 {
 	struct buf stat = { 0 };
 	const char *why = "";
-	unsigned up = 0, n = 0;
+	unsigned up = 0, n = 0, drained;
 	int status = live_ask_haproxy(l, "show stat\n", &stat, &why);
 
 	if (status < 0)
 		live_lost("HAProxy", "no answer from its stats socket %s (%s): name the address after \"stats "
 		    "socket\" in global, as a user who may write to it", l->a->live, why);
-	else if ((n = count_rows(stat.p, l->way.agent, &up)) == 0)
+	else if ((n = count_rows(stat.p, l->way.agent, &up, &drained)) == 0)
 		status = live_lost("HAProxy", "the running HAProxy has no backend %s: reload it with this "
 		    "configuration", l->way.agent);
 	else if (up == 0)

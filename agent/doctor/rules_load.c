@@ -143,6 +143,24 @@ static void check_twice(struct doctor *d, const struct dr_section *s)
 	vec_free(&servers);
 }
 
+/* The load line has no drain, and use-server does not heed it. An operator may set weight 0
+ * instead, but not a server that drains itself. */
+static void check_drain(struct doctor *d, const struct dr_section *s)
+{
+	dr_servers servers = { 0 };
+
+	dr_servers_of(d, s, &servers);
+	for (size_t i = 0; i < servers.n && !d->o.agent.stats_feed; i++) {
+		if (!dr_server_has(d, s, servers.p[i].line, "agent-check"))
+			continue;
+		dr_say(d, DR_DRAIN_UNSEEN, servers.p[i].line, servers.p[i].name,
+		    "name HAProxy's stats socket in the agent's configuration: "
+		    "stats_feed: {sockets: [\"unix@/run/haproxy/admin.sock\"]}");
+		break;
+	}
+	vec_free(&servers);
+}
+
 void dr_check_load(struct doctor *d, const struct dr_attached *a)
 {
 	const struct dr_section *s = &d->sections.p[a->section];
@@ -152,6 +170,7 @@ void dr_check_load(struct doctor *d, const struct dr_attached *a)
 	const char *fix = fix_of(d, s);
 
 	check_twice(d, s);
+	check_drain(d, s);
 	if (arg == NULL && !d->o.agent.stats_feed)
 		dr_say(d, DR_LOAD_MISSING, at, "", NULL);
 	if (name.n == 0)

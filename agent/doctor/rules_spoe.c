@@ -140,8 +140,8 @@ static bool takes_large(const struct doctor *d, const struct dr_attached *a)
 /* Check the room for bodies. A message is never larger than tune.bufsize, so only slices show more
  * of what a large buffer holds. A small buffer that is written, with a bound that fits it, is
  * wanted if sessions are named: bodies that are cut go by them, and the agent tells of others. */
-static void check_room(
-    struct doctor *d, const struct dr_attached *a, int64_t size, bool fits, const struct dr_line *at)
+static void check_room(struct doctor *d, const struct dr_attached *a, int64_t size, bool fits,
+		       const struct dr_line *at)
 {
 	const struct spoe_part *m = dr_spoe_message(&a->spoe, "route");
 	bool sliced = dr_spoe_message(&a->spoe, "route-1") != NULL;

@@ -17,6 +17,11 @@ size_t doctor_bufsize(const struct doctor *d)
 	return (size_t)dr_bufsize(d, &at);
 }
 
+bool doctor_sees_drain(const struct doctor *d)
+{
+	return d->o.agent.stats_feed;
+}
+
 /* Return the address of a bind line as a client on this host can use it; "": none. */
 static const char *address_of(struct doctor *d, const struct dr_line *bind)
 {

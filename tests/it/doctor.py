@@ -190,6 +190,16 @@ CASES = {
         swap("server s4 127.0.0.1:8004", "server s4 127.0.0.1:8004 backup"),
         None,
         "3.2"),
+    "a server that drains itself": (
+        "drain_unseen",
+        swap("server s2 127.0.0.1:8002", "server s2 127.0.0.1:8002 agent-check agent-port 9"),
+        None,
+        "3.2"),
+    "servers that drain themselves": (
+        "drain_unseen",
+        swap("    server s1 ", "    default-server agent-check agent-port 9\n    server s1 "),
+        None,
+        "3.2"),
     "server-template": (
         "server_unnamed",
         swap("server s4 127.0.0.1:8004", "server-template s 4-5 127.0.0.1:8004"),

@@ -200,6 +200,30 @@ def case_lost_at_the_server():
         is_lost(f, "server", "the agent chose s2 and HAProxy took s1")
 
 
+def case_drained():
+    """The agent is not shown that a server is drained, but that its weight is 0."""
+    for word, conf, told in (("state drain", CONF, True), ("weight 0", CONF, False),
+                             ("state drain", CONF + "\nstats_feed: {sockets: [unix@%s]}", False)):
+        with Drained(conf, engines=2, show=False, threads=1) as f:
+            f.haproxy_command("set server pool/s1 " + word)
+            text = live(f, "--wait", "900")[1]
+            note = (r'(?m)^note  HAProxy: 1 server of pool is drained.*stats_feed: '
+                    r'\{sockets: \["unix@/.*admin.sock"\]\}$')
+            cases.equal(bool(re.search(note, text)), told, text)
+            cases.equal("drained" in text, told, text)
+
+
+class Drained(Fleet):
+    """The agent's configuration has the path of HAProxy's socket for "%s"."""
+
+    def __init__(self, extra, **more):
+        self.extra = extra
+        super().__init__(**more)
+
+    def agent_yaml(self):
+        return super().agent_yaml() + self.extra.replace("%s", self.stats_path) + "\n"
+
+
 def case_lost_in_the_load():
     with small(lambda t: re.sub(r"(?m)^ *http-request set-var-fmt\(txn.load\).*\n", "", t)) as f:
         is_lost(f, "agent", r"\(noload\)")

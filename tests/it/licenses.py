@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""licenses.py - check the licenses that packaging/sbom.py declares: by Debian's copyright file, and by
-the version where there is none. The last line is "N passed, N failed"."""
+"""licenses.py - check the licenses that packaging/sbom.py declares: by Debian's copyright file, and
+by the version where there is none. The last line is "N passed, N failed"."""
 import os
 import subprocess
 import sys
