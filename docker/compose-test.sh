@@ -12,6 +12,13 @@ cd "$(dirname "$0")/.."
 . tests/lib/results.sh
 compose="docker-compose -f docker/docker-compose.yml -p kvroutetest --profile prometheus"
 
+# Print the seconds of a part that ends here, and the load of the machine.
+begun=$SECONDS
+part() {
+	echo "      $((SECONDS - begun)) s: $1; load $(cut -d ' ' -f 1 /proc/loadavg)"
+	begun=$SECONDS
+}
+
 docker/haproxy-cfg.sh | diff - docker/haproxy.cfg
 result $? "docker/haproxy.cfg equals the output of haproxy-cfg.sh"
 command -v docker-compose > /dev/null || skip "no docker-compose"
@@ -31,27 +38,42 @@ print(*[x.getsockname()[1] for x in s], flush=True)
 while os.getppid() == parent:
     time.sleep(1)')
 read -r PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT <&"$hold"
-export PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT COMPOSE_DOCKER_CLI_BUILD=0 DOCKER_BUILDKIT=0
+export PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
 COMMIT=${COMMIT-$(git rev-parse --short=12 HEAD 2> /dev/null)}
 export COMMIT
-docker/images.sh --build-arg OPT='-Og -DXXH_NO_INLINE_HINTS=1 -w' > build/docker-build.log 2>&1
+docker/images.sh --build-arg OPT='-Og -pipe -DXXH_NO_INLINE_HINTS=1 -w' > build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }
-grep -E '^(no registry|kvroute)' build/docker-build.log | sed 's/^/      /'
+grep -E '^(no registry|with BuildKit|[0-9]+ s: |kvroute)' build/docker-build.log | sed 's/^/      /'
 small=$(grep -cE '^kvroute(-haproxy|-store|-engine)?: .* ([0-9]|[1-4][0-9]) MB of' \
 	build/docker-build.log)
 [ "$small" -eq 4 ]
 result $? "four images add less than 50 MB to the base"
+part "images"
 for image in kvroute kvroute-engine kvroute-haproxy kvroute-store kvroute-prometheus; do
-	[ -z "$(docker run --rm --network none --entrypoint find $image \
-		/var/cache/apt /var/lib/apt/lists -type f -size +0 2> /dev/null)" ]
+	at=build/docker-images/$image
+	rm -rf $at
+	mkdir -p $at
+	docker run --rm --network none --entrypoint bash $image -c '
+		find /var/cache/apt /var/lib/apt/lists -type f -size +0 > /tmp/cache
+		dpkg-query -W -f "\${Package} \${Version}\n" > /tmp/installed
+		cd /usr/local/bin && programs=$(ls kvroute kvroutectl 2> /dev/null)
+		tar -cf - -C /tmp cache installed -C /usr/share/doc packages.spdx.json \
+			${programs:+-C /usr/local/bin $programs -C /usr/share/doc/kvroute kvroute.spdx.json}
+		' | tar -xf - -C $at
+	[ -f $at/cache ] && [ ! -s $at/cache ]
 	result $? "$image contains no cache of apt"
+	said=$(python3 packaging/sbom.py --check $at/packages.spdx.json 2>&1) &&
+		said=$(python3 docker/compose_sbom.py $at/installed $at/packages.spdx.json all 2>&1)
+	result $? "$image has an SBOM of what is installed in it: $(tail -n 1 <<< "$said")"
 done
-docker run --rm --network none --entrypoint cat kvroute /usr/local/bin/kvroute \
-	> build/docker-kvroute
-! readelf -S build/docker-kvroute | grep -q ' \.symtab '
+at=build/docker-images/kvroute
+said=$(python3 packaging/sbom.py --check $at/kvroute.spdx.json $at/kvroute $at/kvroutectl 2>&1) &&
+	said=$(python3 docker/compose_sbom.py $at/installed $at/kvroute.spdx.json 2>&1)
+result $? "the SBOM of kvroute names what is linked, as installed there: $(tail -n 1 <<< "$said")"
+! readelf -S $at/kvroute | grep -q ' \.symtab '
 result $? "its program is stripped"
 docker run --rm --network none kvroute -V | grep -q "^kvroute .*commit $COMMIT"
 result $? "it names its commit${COMMIT:+, $COMMIT}"
@@ -59,7 +81,7 @@ result $? "it names its commit${COMMIT:+, $COMMIT}"
 	for f in docker/Dockerfile.*; do sed -n '/^ARG BASE/,/apt-get update/p' "$f" | md5sum; done |
 		sort -u | wc -l)" -eq 1 ]
 result $? "apt's lists are fetched once, in a stage that all images share"
-size=$(tar -C . -c Makefile agent spoe tests/tools docker/kvroute.yaml | wc -c)
+size=$(tar -C . -c $(sed -n 's/^!//p' .dockerignore) | wc -c)
 sent=$(sed -nE 's/.*Sending build context to Docker daemon +([0-9.]+)([kM]?)B.*/\1 \2/p' \
 	build/docker-build.log | tail -n 1)
 [ "$size" -lt 20000000 ]
@@ -70,14 +92,17 @@ for image in kvroute kvroute-engine kvroute-haproxy kvroute-store kvroute-promet
 	[ "$(docker image inspect -f '{{len .Config.Healthcheck.Test}}' $image)" -gt 0 ]
 	result $? "$image has a health check"
 done
+part "checks of the images"
 $compose up -d > build/docker-up.log 2>&1
 status=$?
 result $status "the composition starts"
 [ $status -eq 0 ] || { tail -n 30 build/docker-up.log; finish; }
 
-curl -fs --retry 20 --retry-all-errors --retry-delay 1 "http://127.0.0.1:$METRICS_PORT/metrics" |
-	grep -q '^kvroute_requests_total '
+# not into a pipe: a reader that ends early makes curl try again
+curl -fs --retry 20 --retry-all-errors --retry-delay 1 -o build/docker-metrics \
+	"http://127.0.0.1:$METRICS_PORT/metrics" && grep -q '^kvroute_requests_total ' build/docker-metrics
 result $? "metrics are published on this machine"
+part "start"
 prometheus=$($compose ps -q prometheus)
 docker exec "$prometheus" promtool check config /etc/prometheus/prometheus.yml \
 	> build/docker-promtool.log 2>&1 && grep -q ' [1-9][0-9]* rules found' build/docker-promtool.log
@@ -86,7 +111,7 @@ result $? "promtool accepts its configuration:$(grep -o ' [0-9]* rules found' \
 python3 docker/compose_ask.py "$PORT" "$METRICS_PORT" "$METRICS_PORT2" "$PROMETHEUS_PORT" \
 	kvroutetest > build/docker-ask.log 2>&1
 status=$?
-grep -E '^(ok  |FAIL)' build/docker-ask.log
+grep -E '^(ok  |FAIL|      [0-9])' build/docker-ask.log
 passed=$((passed + $(grep -c '^ok  ' build/docker-ask.log)))
 asked=$(grep -c '^FAIL' build/docker-ask.log)
 if [ $status -ne 0 ]; then
@@ -95,4 +120,5 @@ if [ $status -ne 0 ]; then
 	$compose logs --tail 20
 fi
 failed=$((failed + asked))
+part "requests and faults"
 finish

@@ -3,7 +3,7 @@
 shared libraries that it is linked with, and the header-only library in it, with the versions of
 Debian's packages.
 
-sbom.py --check FILE PROGRAM... - check that FILE has the fields that SPDX 2.3 requires, and a
+sbom.py --check FILE [PROGRAM...] - check that FILE has the fields that SPDX 2.3 requires, and a
 package for each library that the programs name.
 
 The time is SOURCE_DATE_EPOCH, or that of the commit, so the same programs give the same bytes.
@@ -196,7 +196,7 @@ def check(name, programs):
         bad.extend("%s has no %s" % (where, x) for x in fields if not thing.get(x) and
                    thing.get(x) is not False)
     want(doc, "document", "spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace",
-         "creationInfo", "packages", "files", "relationships")
+         "creationInfo", "packages", "relationships")
     want(doc["creationInfo"], "creationInfo", "created", "creators")
     if doc["spdxVersion"] != "SPDX-2.3" or doc["dataLicense"] != "CC0-1.0":
         bad.append("wrong version or license of the data")
@@ -227,7 +227,7 @@ def check(name, programs):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3 and sys.argv[1] == "--check":
+    if len(sys.argv) > 2 and sys.argv[1] == "--check":
         sys.exit(check(sys.argv[2], sys.argv[3:]))
     if len(sys.argv) < 2:
         sys.exit(__doc__)
