@@ -42,7 +42,8 @@ export PORT METRICS_PORT METRICS_PORT2 PROMETHEUS_PORT
 trap '$compose down -v -t 2 > /dev/null 2>&1' EXIT
 COMMIT=${COMMIT-$(git rev-parse --short=12 HEAD 2> /dev/null)}
 export COMMIT
-docker/images.sh --build-arg OPT='-Og -pipe -DXXH_NO_INLINE_HINTS=1 -w' > build/docker-build.log 2>&1
+docker/images.sh --build-arg OPT='-Og -pipe -DXXH_NO_INLINE_HINTS=1 -w' \
+	> build/docker-build.log 2>&1
 status=$?
 result $status "the images build"
 [ $status -eq 0 ] || { tail -n 30 build/docker-build.log; finish; }

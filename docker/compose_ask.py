@@ -248,16 +248,24 @@ def faults():
         "\nkvroute_share_siblings 1\n" in metrics(p) for p in (METRICS_PORT, METRICS_PORT2)))
 
 
-def main():
+def timed(name, part, *args, **kwargs):
+    """Print how long a part took, for compose-test.sh."""
+    begun = time.time()
+    got = part(*args, **kwargs)
+    print("      %.0f s: %s" % (time.time() - begun, name), flush=True)
+    return got
+
+
+def ready():
     wait("HAProxy answers", 180, lambda: chat([{"role": "user", "content": "hello"}])[0] == 200)
     wait("both agents are ready and hear each other", 180, lambda: all(
         "\nkvroute_share_siblings 1\n" in metrics(p) for p in (METRICS_PORT, METRICS_PORT2)))
     hello = [{"role": "user", "content": "hello"}]
     wait("an agent decides, and four engines are up", 180,
          lambda: chat(hello)[0] == 200 and up(METRICS_PORT) == 4)
-    conversations("talk", learned=False)
-    watched()
-    faults()
+
+
+def killed():
     talks = conversations("later talk", learned=True)
     one_agent_killed(talks)
     talk, (_, engine, answer) = talks[0]
@@ -272,5 +280,9 @@ def main():
     steady(40, "both agents killed")
 
 
-main()
+timed("ready", ready)
+timed("conversations", conversations, "talk", learned=False)
+timed("Prometheus", watched)
+timed("faults", faults)
+timed("agents, an engine and the store killed", killed)
 sys.exit(1 if failed else 0)
