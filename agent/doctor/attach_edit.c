@@ -34,7 +34,7 @@ static const char log_sd[] = "    log-format-sd '{\"uid\":\"%ID\",\"be\":\"%b\",
 	"\"ptok\":\"%[var(txn.ptok)]\",\"gtok\":\"%[var(txn.gtok)]\"}'";
 static const char api_paths[] = "    http-request set-var(txn.api) int(1) if METH_POST { path_beg "
 	"/v1/chat/completions /v1/completions /v1/responses /v1/embeddings /v1/messages /generate "
-	"/v1beta/models/ }";
+	"/v1beta/models/ } !{ path_end /count_tokens /input_tokens :countTokens }";
 #define HEADER(name)	"%[req.hdr(" name "),bytes(0,64)]"
 static const char session[] = "    http-request set-var-fmt(txn.session) \""
 	HEADER("x-claude-code-session-id") HEADER("x-claude-code-agent-id") HEADER("session_id")

@@ -192,6 +192,7 @@ def case_two_pools():
     assert "set-var(txn.pool) str(code)" in code and "spare=b%[srv_is_up(spare)]" in text
     assert text.index("deny_status 401") < text.index("set-var(txn.api)")
     assert text.index("set-var(txn.api)") < text.index("use_backend")
+    assert re.search(r"set-var\(txn.api\).* !\{ path_end /count_tokens /input_tokens ", text)
 
 
 def case_one_pool():

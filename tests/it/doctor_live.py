@@ -57,6 +57,10 @@ def case_arrives():
         arrives(f, "--path", "/v1/completions", "--model", "m", "--header", "x-a: b", "--url",
                 "http://127.0.0.1:%d" % f.port)
         is_lost(f, "filter", "did not ask the agent", "--path", "/health")
+        # what only counts tokens fills no cache
+        for path in ("/v1/messages/count_tokens", "/v1/responses/input_tokens",
+                     "/v1beta/models/m:countTokens"):
+            is_lost(f, "filter", "did not ask the agent", "--path", path)
         is_lost(f, "request", "does not take connections", "--url", "127.0.0.1:1")
         is_lost(f, "HAProxy", "no answer from its stats socket", "--live", "/nowhere.sock")
         f.end("agent")
