@@ -152,23 +152,37 @@ static usec arrival_time(const struct sock *s)
 	return w->pass_start - (age > 0 ? age : 0);
 }
 
+void sock_look(struct sock *s, usec now)
+{
+	int unread = 0;
+
+	if (arrivals_look_due(&s->arrivals, now, s->w->overload.apart_us) &&
+	    ioctl(s->io.fd, FIONREAD, &unread) == 0 && unread > 0)
+		arrivals_seen(&s->arrivals, (size_t)unread, now);
+}
+
+/* Tell if no byte waited in <s> when the thread last waited. It may be listed all the same, because
+ * a read that fills the buffer may have been the last. */
+static bool has_rested(const struct sock *s)
+{
+	const struct worker *w = s->w;
+
+	return s->arrivals.n == 0 &&
+	       (w->rested || (list_empty(&s->ready) && w->turns - s->read_turn > 1));
+}
+
 /* Append <s> to the list of sockets to read, unless it is in it. */
 static void get_ready(struct sock *s)
 {
-	struct worker *w = s->w;
-	int unread = 0;
-
-	if (list_empty(&s->ready)) {
-		list_append(&w->ready, &s->ready);
-		if (w->rested || w->turns - s->read_turn > 1)
-			arrivals_rest(&s->arrivals);
-		if (!s->arrivals.more)
-			arrivals_seen(&s->arrivals, 1, arrival_time(s));
+	if (has_rested(s))
+		arrivals_rest(&s->arrivals);
+	if (!list_empty(&s->ready)) {
+		sock_look(s, s->w->pass_start);
 		return;
 	}
-	if (arrivals_look_due(&s->arrivals, w->pass_start, w->overload.apart_us) &&
-	    ioctl(s->io.fd, FIONREAD, &unread) == 0 && unread > 0)
-		arrivals_seen(&s->arrivals, (size_t)unread, w->pass_start);
+	list_append(&s->w->ready, &s->ready);
+	if (!s->arrivals.more)
+		arrivals_seen(&s->arrivals, 1, arrival_time(s));
 }
 
 static void on_io(struct ev_loop *loop, ev_io *io, int revents)

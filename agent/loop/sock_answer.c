@@ -2,7 +2,7 @@
  * the last decision is finished (serve_finish()). Until that nothing is read or freed.
  *
  * While a peer does not read its answers, nothing is read from it. So a connection never holds more
- * than one buffer of each kind. */
+ * than one buffer of each kind. Bytes that wait then have waited since. */
 #include <errno.h>
 
 #include "agent/loop/sock_conn_in.h"
@@ -167,6 +167,7 @@ void sock_answer(struct sock *s)
 		if (s->ending)
 			sock_set_phase(s, SOCK_LINGER);
 		sock_watch(s, EV_WRITE);
+		sock_look(s, clock_usec());
 	} else if (s->ending) {
 		sock_linger(s);
 	} else {

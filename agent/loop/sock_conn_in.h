@@ -36,6 +36,7 @@ struct sock {
 void sock_set_phase(struct sock *s, enum sock_phase phase);
 void sock_watch(struct sock *s, int events);
 void sock_read(struct sock *s);			/* may free <s> */
+void sock_look(struct sock *s, usec now);	/* notes how many bytes wait, if it is time for that */
 
 /* sock_answer.c */
 void sock_answer(struct sock *s);		/* may free <s> */

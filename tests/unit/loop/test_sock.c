@@ -213,6 +213,79 @@ static void a_drain(void **state)
 	line_close(&l);
 }
 
+/* ---- how long frames waited ------------------------------------------------------------------ */
+
+static struct sock *only_sock(void)
+{
+	return list_entry(sending.w->socks[SOCK_OPEN].next, struct sock, link);
+}
+
+static void *write_later(void *line)
+{
+	struct line *l = line;
+
+	usleep(5000);
+	assert_int_equal(write(l->fd, l->p.in.p, l->p.in.n), l->p.in.n);
+	return NULL;
+}
+
+/* HAProxy's bytes so far arrive while the thread has nothing to do. */
+static void arrive_later(struct line *l)
+{
+	uint64_t reads = only_sock()->arrivals.read;
+	pthread_t writer;
+
+	assert_int_equal(pthread_create(&writer, NULL, write_later, l), 0);
+	while (only_sock()->arrivals.read == reads)
+		ev_run(sending.w->loop, EVRUN_ONCE);
+	pthread_join(writer, NULL);
+	l->p.in.n = 0;
+}
+
+/* The last read filled the buffer with the last bytes, so the socket is listed, and then the thread
+ * slept: what comes next is judged by its own age. */
+static void a_listed_socket_rests(void **state)
+{
+	struct line l;
+	struct sock *s;
+
+	(void)state;
+	line_open(&l);
+	s = only_sock();
+	s->arrivals.wait = SERVE_LATE;
+	s->arrivals.more = true;
+	list_append(&sending.w->ready, &s->ready);
+	notify_route(&l.p, 1, "u", "ab");
+	arrive_later(&l);
+	assert_int_equal(s->arrivals.wait, SERVE_IN_TIME);
+	line_close(&l);
+}
+
+/* While the peer reads no answers, what waits in the socket ages, and that is no rest. */
+static void bytes_wait_in_a_pause(void **state)
+{
+	struct line l;
+	struct sock *s;
+	usec paused;
+
+	(void)state;
+	line_open(&l);
+	s = only_sock();
+	sending.error = EAGAIN;
+	for (uint32_t i = 0; l.p.in.n < SOCK_IN_FIRST + 100; i++)
+		notify_route(&l.p, i, "u", "ab");
+	arrive(&l);
+	assert_int_equal(sending.w->socks_count.paused, 1);
+	paused = clock_usec();
+	s->arrivals.wait = SERVE_HURRY;
+	usleep(2000);
+	sending.error = 0;
+	arrive(&l);
+	assert_true(s->arrivals.since < paused);
+	assert_int_equal(s->arrivals.wait, SERVE_HURRY);
+	line_close(&l);
+}
+
 /* ---- spare buffers -------------------------------------------------------------------------- */
 
 #define LONG	100000u		/* bytes of a long frame */
@@ -370,6 +443,8 @@ int main(void)
 		cmocka_unit_test(a_send_that_fails),
 		cmocka_unit_test(the_connection_ends_with_the_request),
 		cmocka_unit_test(a_drain),
+		cmocka_unit_test(a_listed_socket_rests),
+		cmocka_unit_test(bytes_wait_in_a_pause),
 		cmocka_unit_test(large_buffers_are_used_again),
 		cmocka_unit_test(spare_buffers_are_wiped),
 		cmocka_unit_test(large_buffers_are_freed_when_none_come),
