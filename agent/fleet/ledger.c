@@ -5,10 +5,10 @@
  * Some closed entries are kept for those to come. A thread of SPOP opens them and another one
  * closes them, so that both would meet in the heap of the first. */
 #include "agent/base/mem.h"
+#include "agent/base/poison.h"
 #include "agent/fleet/ledger.h"
 
 #define BUCKETS_AT_START	256
-#define SPARE_MOST		256	/* some 110 KB */
 
 int ledger_init(struct ledger *l, size_t entry_bytes)
 {
@@ -22,6 +22,7 @@ static struct ledger_entry *spare_take(struct ledger *l)
 {
 	struct ledger_entry *e = l->spare;
 
+	unpoison(e, l->entry_bytes);
 	l->spare = e->chain;
 	l->n_spare--;
 	return memset(e, 0, l->entry_bytes);
@@ -34,13 +35,14 @@ static struct ledger_entry *entry_alloc(struct ledger *l)
 
 static void entry_free(struct ledger *l, struct ledger_entry *e)
 {
-	if (l->n_spare == SPARE_MOST) {
+	if (l->n_spare == LEDGER_SPARE_MOST) {
 		mem_free(e);
 		return;
 	}
 	e->chain = l->spare;
 	l->spare = e;
 	l->n_spare++;
+	poison(e, l->entry_bytes);
 }
 
 void ledger_fini(struct ledger *l)

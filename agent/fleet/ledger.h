@@ -44,13 +44,15 @@ struct ledger_entry {
 	struct rate_added added;	/* by that, to the rate of <server> */
 };
 
+#define LEDGER_SPARE_MOST	256
+
 struct ledger {
 	struct ledger_entry **table;
 	size_t n, n_buckets;	/* a power of two */
 	size_t entry_bytes;
 	struct list by_age;	/* oldest first */
 	struct ledger_entry *spare;	/* closed, for the next to open; linked by <chain> */
-	size_t n_spare;
+	size_t n_spare;		/* at most LEDGER_SPARE_MOST */
 };
 
 /* <entry_bytes>: size of the struct that begins with struct ledger_entry. Returns -1 if there is

@@ -98,7 +98,8 @@ uint64_t route_budget(const struct route_opts *o)
 	    sources_budget(o) + o->heads.max_bytes + o->turns.max_bytes + o->slices_max_bytes +
 	    o->sessions_max_bytes +
 	    o->segcache_max_bytes +
-	    (uint64_t)o->ledger_max_entries * OPEN_BYTES + decisions_bytes(o->decisions_keep) +
+	    ((uint64_t)o->ledger_max_entries + LEDGER_SPARE_MOST) * OPEN_BYTES +
+	    decisions_bytes(o->decisions_keep) +
 	    marks_table_bytes() + shared_table_bytes() + grown_table_bytes() + problems_bytes() +
 	    scanned_most_bytes() + sharing_budget(o);
 }

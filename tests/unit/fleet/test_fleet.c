@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "agent/base/poison.h"
 #include "agent/fleet/ledger.h"
 
 #define WORK(seconds)	(&(struct work){ .s = (seconds), .tokens = 10 })
@@ -426,8 +427,11 @@ static void closed_entries_are_kept(void **state)
 		assert_int_equal(l.n_spare, 0);
 		for (uint64_t i = 0; i < 300; i++)
 			assert_int_equal(ledger_close(&l, ledger_find(&l, i), true, 1002), i + 1);
-		assert_int_equal(l.n_spare, 256);
+		assert_int_equal(l.n_spare, LEDGER_SPARE_MOST);
 	}
+#ifdef POISON_WORKS
+	assert_true(is_poisoned(l.spare) && is_poisoned((char *)l.spare + sizeof(struct owned) - 1));
+#endif
 	open_all(&l, s, 100);
 	assert_int_equal(l.n_spare, 156);
 	ledger_fini(&l);		/* frees both kinds */
