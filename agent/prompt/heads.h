@@ -6,8 +6,8 @@
  *
  * An opening is stored at depths 1, 2, 4, 8, ... pages and looked up deepest first, so that the
  * most specific earlier body wins. Depth 1 is often a system prompt that many share; there the
- * last body wins. Bytes are bounded in total and per tenant; the oldest opening that was not used
- * since it was passed over is evicted first.
+ * last body wins. Bytes are bounded in total and per tenant. Eviction takes the oldest opening; one
+ * that was used is passed over and becomes the newest, but at most 16 are in a row (CLOCK).
  * Bodies with a cache salt are never stored, because a salt must not be guessed. Takes its own
  * lock. */
 #ifndef KVROUTE_PROMPT_HEADS_H
