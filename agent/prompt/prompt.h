@@ -225,7 +225,8 @@ struct prompt_head {
 /* Write the pages of <p> in order to <out>, which is emptied first. <head> (may be NULL)
  * replaces system and tools where <p> has not seen them to their end. Returns -1 if there is no
  * memory; <out> then holds the pages that fitted. In token mode an engine always computes the
- * last token again, so at most floor((n - 1) / page) pages count; the caller applies this rule. */
+ * last token again, so at most floor((n - 1) / page) pages count; the caller applies this rule.
+ * Pages of an input that continues what the engine has stored differ from those of any other. */
 int prompt_pages(const struct prompt *p, const struct text_order *order,
 		 const struct prompt_head *head, struct page_vec *out);
 

@@ -131,6 +131,36 @@ static void its_server_is_down(void **state)
 	world_end(&w);
 }
 
+/* Return some pages of text. */
+static const char *long_input(void)
+{
+	static char text[400];
+
+	memset(text, 'x', sizeof(text) - 1);
+	return text;
+}
+
+/* The engine puts what it has stored before the input, so it is no beginning of a prompt: neither
+ * of one with the same text, nor of one that continues another response. */
+static void its_input_begins_no_prompt(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_with_response(&w);
+	continue_response(&w, "resp_1", long_input());
+	assert_span(w.a.server, "s3");
+	continue_response(&w, "", long_input());
+	assert_int_equal(w.a.hit, 0);
+	continue_response(&w, "", long_input());
+	assert_true(w.a.hit > 500);
+	continue_response(&w, "resp_2", long_input());
+	assert_int_equal(w.a.hit, 0);
+	continue_response(&w, "resp_2", long_input());
+	assert_true(w.a.hit > 500);
+	world_end(&w);
+}
+
 /* What is bound to a server that is drained ends there; new work goes elsewhere. */
 static const struct { const char *name, *load; bool reached; } strings[] = {
 	{ "up", "lb1/1;s1=1,0,0,1;s3=1,0,0,1", true },
@@ -439,6 +469,7 @@ int main(void)
 		cmocka_unit_test(it_goes_to_its_server),
 		cmocka_unit_test(a_repeated_request_counts_once),
 		cmocka_unit_test(any_memory_will_do),
+		cmocka_unit_test(its_input_begins_no_prompt),
 		cmocka_unit_test(its_server_is_down),
 		cmocka_unit_test(its_server_has_no_weight),
 		cmocka_unit_test(its_server_is_drained),
