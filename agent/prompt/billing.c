@@ -10,6 +10,7 @@
  * A text that comes before its role is taken for one of the system: some clients sort the keys of a
  * message. */
 #include "agent/base/billing.h"
+#include "agent/base/simd16.h"
 #include "agent/prompt/body_in.h"
 
 #define HOLE_MOST	256u
@@ -87,6 +88,47 @@ void billing_event(struct body *b, enum json_event ev, struct span text)
 
 /* ---- the bytes of such a text, for struct turns ---------------------------------------------- */
 
+#if SIMD16
+/* An "x", and a "-" so many bytes later: few texts have both. */
+#define LATER	11
+
+/* Return where <p> has the first of them and the second follows. */
+static inline __m128i two_agree(const char *p)
+{
+	return _mm_and_si128(
+	    _mm_cmpeq_epi8(_mm_loadu_si128((const void *)p), _mm_set1_epi8(BILLING_BEGIN[0])),
+	    _mm_cmpeq_epi8(_mm_loadu_si128((const void *)(p + LATER)),
+		_mm_set1_epi8(BILLING_BEGIN[LATER])));
+}
+#endif
+
+/* Return the first place from <p> on where the beginning may be. */
+static const char *next_place(const char *p, const char *end)
+{
+#if SIMD16
+	for (; end - p >= 64 + LATER; p += 64) {
+		__m128i a = two_agree(p), b = two_agree(p + 16), c = two_agree(p + 32), d = two_agree(p + 48);
+
+		if (_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d))) != 0)
+			return p + __builtin_ctzll(simd16_mask4(a, b, c, d));
+	}
+#endif
+	return p;
+}
+
+/* Each body of a conversation is searched, and memmem() looks at one byte after the other. */
+const char *billing_find(struct span s)
+{
+	const char *p = s.p, *end = s.p + s.n;
+
+	for (; (size_t)(end - p) >= BILLING_BEGIN_N; p++) {
+		p = next_place(p, end);
+		if (billing_begins(span_of(p, (size_t)(end - p))))
+			return p;
+	}
+	return NULL;
+}
+
 /* Return how many bytes of <s> are plain text of a JSON string, without an escape or a line end. */
 static size_t plain_bytes(struct span s)
 {
@@ -116,7 +158,7 @@ struct hole billing_hole(struct body *b, struct span p)
 	size_t from, n;
 
 	if (api == API_CHAT || api == API_MESSAGES)
-		at = memmem(p.p, p.n, BILLING_BEGIN, BILLING_BEGIN_N);
+		at = billing_find(p);
 	if (at == NULL)
 		return hole;
 	from = (size_t)(at - p.p) + BILLING_BEGIN_N;

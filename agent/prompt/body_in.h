@@ -220,6 +220,8 @@ void billing_event(struct body *b, enum json_event ev, struct span text);
  * they end there. <b> was reset, and is again. Costs a search, and to read up to the text if there
  * is one. */
 struct hole billing_hole(struct body *b, struct span p);
+/* Return the first place of the beginning in <s>; NULL: it is not there. */
+const char *billing_find(struct span s);
 
 /* named.c: names of which only a hash is kept */
 /* Set what <slot> names. <h>: hash of its value; 0: void. <text>: the value, or its start */
