@@ -408,6 +408,7 @@ void body_reset(struct body *b, enum prompt_api api)
 	b->trail.turns = NULL;
 	b->trail.raw = (struct span){ .n = 0 };
 	b->trail.tools = (struct tools_value){ .n = 0 };
+	b->trail.ahead.made = 0;
 	b->trail.recalled = b->trail.known = b->trail.marks.n = b->trail.keys.n = 0;
 	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
 	walk_reset(&b->trail.walk);

@@ -132,6 +132,15 @@ struct hole {
 	uint32_t from, n;
 };
 
+/* Keys of whole chunks, made ahead of those that are looked for (body_recall.c). The last
+ * TRAIL_KEYS of the <made> are kept, each at its number modulo TRAIL_KEYS. */
+#define TRAIL_KEYS	3u
+
+struct keys_ahead {
+	struct hash128 key[TRAIL_KEYS], last;
+	size_t made;
+};
+
 /* Borders of one body, for struct turns. */
 struct trail {
 	struct hole hole;		/* it has no part in the keys of chunks */
@@ -147,6 +156,7 @@ struct trail {
 	size_t known;			/* chunks that have a point, from the first one */
 	struct hash128 key;		/* of the last of them */
 	VEC(struct hash128) keys;	/* before the first and after each of them; none: not looked for */
+	struct keys_ahead ahead;	/* of <raw> */
 	VEC(struct mark) marks;		/* the last border in each chunk that has one */
 	struct prompt_name model, lora;	/* at the first border */
 	uint64_t named[PROMPT_NAMED + 1];	/* the same: of sessions, and of the response */

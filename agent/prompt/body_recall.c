@@ -2,7 +2,8 @@
  * remembers: the points of whole chunks from the first one on, then a tip.
  *
  * A point is looked for by a key that is made of the chunk and of the key before, so the walk is a
- * chain, but its keys do not wait for the points: they are made a few chunks AHEAD. */
+ * chain, but its keys do not wait for the points: they are made a few chunks ahead. Those of chunks
+ * that were not found serve to store their points. */
 #include "agent/prompt/body_turns_in.h"
 
 enum { ROOT = 0x5455524e };
@@ -126,27 +127,28 @@ bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
 	return true;
 }
 
-/* Keys of whole chunks, made AHEAD of the chunk that is looked for: its bucket comes while the next
- * chunk is hashed, and then its item while the one before is copied. Items of a long conversation
- * are in no cache, and each would be waited for twice. What is hashed too much, of a body that is
- * not known so far, takes less than a microsecond. */
-#define AHEAD	2u
-#define KEYS	(AHEAD + 1)
-
-struct keys_ahead {
-	struct hash128 key[KEYS], last;
-	size_t made;
-};
-
-/* Make the keys of chunks up to <upto> of the body <p>. */
-static void make_keys(
-    const struct trail *tr, const struct turns *t, const char *p, size_t upto, struct keys_ahead *a)
+/* Make the keys of chunks up to <upto> of the body <p>, ahead of the chunk that is looked for: its
+ * bucket comes while the next chunk is hashed, and then its item while the one before is copied.
+ * Items of a long conversation are in no cache, and each would be waited for twice. */
+static void make_keys(struct trail *tr, const struct turns *t, const char *p, size_t upto)
 {
+	struct keys_ahead *a = &tr->ahead;
+
 	for (; a->made < upto; a->made++) {
 		a->last = trail_chunk_key(tr, t, a->last, p + a->made * tr->chunk, a->made);
-		a->key[a->made % KEYS] = a->last;
+		a->key[a->made % TRAIL_KEYS] = a->last;
 		turns_prefetch(t, a->last);
 	}
+}
+
+struct hash128 trail_next_key(
+    const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k)
+{
+	const struct keys_ahead *a = &tr->ahead;
+
+	if (k < a->made && a->made - k <= TRAIL_KEYS)
+		return a->key[k % TRAIL_KEYS];
+	return trail_chunk_key(tr, t, from, p + k * tr->chunk, k);
 }
 
 /* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
@@ -154,23 +156,24 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
     struct turns_tail *tails)
 {
 	struct trail *tr = &b->trail;
+	const struct keys_ahead *a = &tr->ahead;
 	size_t chunks;
-	struct keys_ahead a;
 
 	if (!trail_root(b, t, tenant))
 		return false;
 	if (!tr->rooted)
 		return true;
 	chunks = n / tr->chunk;
-	a.last = tr->key;
-	a.made = 0;
+	tr->ahead.last = tr->key;
+	tr->ahead.made = 0;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
 	while (tr->known < chunks) {
 		size_t k = tr->known;
-		struct hash128 key, *next = k + 1 < chunks ? &a.key[(k + 1) % KEYS] : NULL;
+		const struct hash128 *next = k + 1 < chunks ? &a->key[(k + 1) % TRAIL_KEYS] : NULL;
+		struct hash128 key;
 
-		make_keys(tr, t, p, k + KEYS < chunks ? k + KEYS : chunks, &a);
-		key = a.key[k % KEYS];
+		make_keys(tr, t, p, k + TRAIL_KEYS < chunks ? k + TRAIL_KEYS : chunks);
+		key = a->key[k % TRAIL_KEYS];
 		if (!turns_get_and_prefetch(t, key, next, &tr->copy))
 			return true;
 		if (!take_point(b) || vec_push(&tr->keys, key) < 0)

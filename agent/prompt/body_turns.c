@@ -188,7 +188,7 @@ static void remember_messages(struct body *b, size_t n)
 	end = chunk_of(tr, last->at) - 1;	/* whole chunks before the chunk with the last border */
 	before = trail_put_start(b);
 	for (; k < end; k++) {
-		key = trail_chunk_key(tr, t, key, p + k * tr->chunk, k);
+		key = trail_next_key(tr, t, key, p, k);
 		before = trail_put_chunk(b, key, k, before);
 	}
 	if (k != end)

@@ -26,6 +26,10 @@ void trail_restore(struct body *b, const struct mark *m);
 struct hash128 trail_chunk_key(
     const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k);
 
+/* The same for the body at <p>, if body_recall() has not made it. */
+struct hash128 trail_next_key(
+    const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k);
+
 /* Copy the longest of the tips <of>, after the last known chunk, that agrees with the <n> bytes at
  * <p>. Returns false if there is none. */
 bool trail_find_tip(
