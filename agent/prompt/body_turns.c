@@ -123,6 +123,7 @@ static void put_point(
 	tr->copy.data.n = 0;
 	if (vec_reserve(&tr->copy.data, n) < 0)
 		return;
+	turns_prefetch(tr->turns, key);
 	turns_copy_put(&tr->copy, &pt, sizeof(pt));
 	turns_copy_put(&tr->copy, b->prompt.system.p, pt.first ? m->n_system * sizeof(page_key) : 0);
 	turns_copy_put(&tr->copy, b->prompt.tools.p, pt.first ? m->n_tools * sizeof(page_key) : 0);
