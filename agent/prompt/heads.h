@@ -4,7 +4,7 @@
  * taken from the last complete body of the same tenant and pool whose messages began with the
  * same pages, usually an earlier turn of the same conversation.
  *
- * An opening is stored at depths 1, 2, 4, 8, ... pages and looked up deepest first, so that the
+ * An opening is stored at depths 1, 2, 8, 32, ... pages and looked up deepest first, so that the
  * most specific earlier body wins. Depth 1 is often a system prompt that many share; there the
  * last body wins. Bytes are bounded in total and per tenant. Eviction takes the oldest opening; one
  * that was used is passed over and becomes the newest, but at most 16 are in a row (CLOCK).
