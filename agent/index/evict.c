@@ -219,11 +219,11 @@ bool index_tick(struct index *ix)
 	uint32_t work = EVICT_MAX, i;
 
 	for (i = 0; i < n && work > 0; i++)
-		if (evict_room_used(ix, (server_id)i) > 0)
-			keep_capacity(ix, (server_id)i, &work);
+		keep_capacity(ix, (server_id)i, &work);
 	for (i = 0; i < ix->n_shards && work > 0; i++)
 		evict_crowded(ix, i, &work);
 	for (i = 0; i < ix->n_shards; i++)
-		slack_settle(ix, i);
+		if (slack_nodes(ix, i) > 0)
+			slack_settle(ix, i);
 	return work == 0;
 }

@@ -6,6 +6,8 @@
 #include "agent/index/evict_in.h"
 #include "agent/index/held.h"
 
+#define BRANCHES_AHEAD	16u	/* evicted between two looks ahead */
+
 /* ---- a server's capacity ---- */
 
 /* Return whether <a> goes before <b>, of two values of first_used[] of one server; NOT_ONE goes
@@ -44,8 +46,6 @@ static struct record *lock_first_of(struct index *ix, uint32_t shard, server_id 
 	shards_lock(ix, 1ull << shard);
 	if ((r = order_first(ix, &ix->shards[shard], s)) == NULL)
 		shards_unlock(ix, 1ull << shard);
-	else
-		order_ahead(ix, r, BY_ORDER);
 	return r;
 }
 
@@ -54,20 +54,6 @@ static struct record *lock_first_of(struct index *ix, uint32_t shard, server_id 
 static struct record *lock_first(struct index *ix, server_id s, uint32_t *shard)
 {
 	return first_shard(ix, s, shard) == NOT_ONE ? NULL : lock_first_of(ix, *shard, s);
-}
-
-static uint64_t room_held(const struct index *ix, server_id s)
-{
-	int64_t n = atomic_load_explicit(&ix->servers[s].room, memory_order_relaxed);
-
-	return n > 0 ? (uint64_t)n : 0;
-}
-
-uint64_t evict_room_used(struct index *ix, server_id s)
-{
-	int64_t parts = atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
-
-	return room_held(ix, s) + index_server_output(ix, s) + (parts > 0 ? (uint64_t)parts : 0);
 }
 
 void horizon_raise(struct index *ix, server_id s, uint32_t tick)
@@ -112,15 +98,24 @@ bool evicted_at_once(struct index *ix, server_id s, uint64_t room, uint32_t tick
 	return first == NOT_ONE || !tick_before((uint32_t)first, tick);
 }
 
+/* The next records are worth a prefetch after the first branch of a call, because a commit often
+ * evicts no more, and again when most of those prefetched are gone. */
+static bool time_to_look_ahead(uint32_t branches)
+{
+	return branches % BRANCHES_AHEAD == 1;
+}
+
 /* Evict until <s> takes <to> room at most. */
 static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *work)
 {
-	uint32_t shard = 0, used = 0, latest = 0;
+	uint32_t shard = 0, used = 0, latest = 0, n;
 	struct record *r;
 	uint64_t now;
 	bool any = false;
 
-	while (*work > 0 && (now = evict_room_used(ix, s)) > to) {
+	for (n = 0; *work > 0 && (now = evict_room_used(ix, s)) > to; n++) {
+		if (time_to_look_ahead(n))
+			server_ahead(ix, s, used);
 		if ((r = lock_first(ix, s, &shard)) != NULL)
 			used = r->used;
 		if (output_cut(ix, s, r != NULL, used, now - to)) {
@@ -146,14 +141,12 @@ static void evict_server(struct index *ix, server_id s, uint64_t to, uint32_t *w
  * than its cache has room for, and a router that forgets them sends their conversations elsewhere.
  * At 90 % load the mean time to first token was 32 times the oracle's with eviction of claims, and
  * is twice without. keep_reserve() bounds their bytes. */
-void keep_capacity(struct index *ix, server_id s, uint32_t *work)
+void capacity_exceeded(struct index *ix, server_id s, uint32_t *work)
 {
 	uint64_t capacity = atomic_load_explicit(&ix->servers[s].capacity, memory_order_relaxed);
 	int64_t claimed = atomic_load_explicit(&ix->servers[s].speculative, memory_order_relaxed) +
 			  atomic_load_explicit(&ix->servers[s].parts, memory_order_relaxed);
 
-	if (capacity == 0)
-		return;
 	evict_server(ix, s, claimed > (int64_t)capacity ? (uint64_t)claimed : capacity, work);
 }
 
@@ -161,12 +154,15 @@ void keep_capacity(struct index *ix, server_id s, uint32_t *work)
 static bool keep_horizon(struct index *ix, server_id s, uint32_t *work)
 {
 	struct record *r;
-	uint32_t shard;
+	uint32_t shard, used = 0, n;
 
-	while (*work > 0) {
+	for (n = 0; *work > 0; n++) {
+		if (time_to_look_ahead(n))
+			server_ahead(ix, s, used);
 		if ((r = lock_first(ix, s, &shard)) == NULL)
 			return false;
-		if (!is_evicted(ix, s, r->used)) {
+		used = r->used;
+		if (!is_evicted(ix, s, used)) {
 			shards_unlock(ix, 1ull << shard);
 			return false;
 		}
@@ -211,6 +207,7 @@ static bool drop_some(struct index *ix, server_id s, uint32_t *work)
 
 	for (i = 0; i < ix->n_shards; i++)
 		while (*work > 0 && (r = lock_first_of(ix, i, s)) != NULL) {
+			order_ahead(ix, r, BY_ORDER);
 			evict_cut(ix, r, (struct cut){ *work, EDGE_MAX, UINT64_MAX, false, false }, work);
 			any = true;
 		}
@@ -229,7 +226,7 @@ bool index_drop_step(struct index *ix, server_id s, uint32_t work)
 		work--;
 	while (work > 0 && drop_some(ix, s, &work))
 		;
-	if (work == 0 || room_held(ix, s) > 0)	/* another thread pins what it works on */
+	if (work == 0 || evict_room_held(ix, s) > 0)	/* another thread pins what it works on */
 		return false;
 	output_drop(ix, s);
 	atomic_store_explicit(&ix->servers[s].evicted, 0, memory_order_relaxed);

@@ -140,11 +140,12 @@ uint32_t grace_collect(struct index *ix, struct shard *sh, bool hard)
 void node_retire(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
+	size_t bytes = arena_size(&sh->arena, node_ref(ix, nd));
 
 	nd->link = sh->waiting;
 	sh->waiting = node_ref(ix, nd);
-	sh->late += arena_size(&sh->arena, sh->waiting);
-	node_count_bytes(ix, nd, -1);
+	sh->late += bytes;
+	tenant_add_bytes(sh, nd->tenant, -(int64_t)bytes);
 	if (++sh->n_waiting >= BATCH)
 		grace_collect(ix, sh, false);
 }

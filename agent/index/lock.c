@@ -36,21 +36,10 @@ static bool try_lock(_Atomic uint32_t *l)
 	       atomic_exchange_explicit(l, 1, memory_order_acquire) == 0;
 }
 
-void small_unlock(_Atomic uint32_t *l)
-{
-	atomic_store_explicit(l, 0, memory_order_release);
-}
-
 void shards_lock(struct index *ix, uint64_t mask)
 {
 	for (; mask != 0; mask &= mask - 1)
 		small_lock(&ix->shards[__builtin_ctzll(mask)].locked);
-}
-
-void shards_unlock(struct index *ix, uint64_t mask)
-{
-	for (; mask != 0; mask &= mask - 1)
-		small_unlock(&ix->shards[__builtin_ctzll(mask)].locked);
 }
 
 /* Out of ascending order a lock may only be tried, or two threads could wait for each other. */
@@ -87,6 +76,16 @@ bool shards_pass(struct index *ix, uint64_t *locked, uint64_t to)
 	shards_unlock(ix, *locked & ~to);
 	*locked = to;
 	return true;
+}
+
+uint64_t shards_try(struct index *ix, uint64_t want)
+{
+	uint64_t got = 0;
+
+	for (; want != 0; want &= want - 1)
+		if (try_lock(&ix->shards[__builtin_ctzll(want)].locked))
+			got |= want & -want;
+	return got;
 }
 
 void claims_lock(struct index *ix, server_id s)

@@ -8,11 +8,20 @@
 #include "agent/index/state_in.h"
 
 void small_lock(_Atomic uint32_t *l);
-void small_unlock(_Atomic uint32_t *l);
+
+static inline void small_unlock(_Atomic uint32_t *l)
+{
+	atomic_store_explicit(l, 0, memory_order_release);
+}
 
 /* Lock or unlock the shards whose bits are set. */
 void shards_lock(struct index *ix, uint64_t mask);
-void shards_unlock(struct index *ix, uint64_t mask);
+
+static inline void shards_unlock(struct index *ix, uint64_t mask)
+{
+	for (; mask != 0; mask &= mask - 1)
+		small_unlock(&ix->shards[__builtin_ctzll(mask)].locked);
+}
 
 /* Lock the shards of <want> as well and add them to <*locked>. Returns false if all locks were
  * released on the way: then the tree may have changed, and all of them are locked now. */
@@ -21,6 +30,9 @@ bool shards_more(struct index *ix, uint64_t *locked, uint64_t want);
 /* Lock the shards of <to> instead of those of <*locked>, without waiting. Returns false, with
  * nothing changed, if another thread has one of them. */
 bool shards_pass(struct index *ix, uint64_t *locked, uint64_t to);
+
+/* Lock those shards of <want> that no other thread has. Returns their bits. */
+uint64_t shards_try(struct index *ix, uint64_t want);
 
 /* Lock or unlock the claim group of <s>. */
 void claims_lock(struct index *ix, server_id s);
@@ -43,8 +55,14 @@ void node_retire(struct index *ix, struct node *nd);
 /* Do the same, and free its id as well. */
 void node_bury(struct index *ix, struct node *nd);
 
-/* Add <sign> times the bytes of <nd> to its tenant. */
-void node_count_bytes(struct index *ix, const struct node *nd, int sign);
+/* Add <bytes>, which may be negative, to those of the nodes of <tenant>. */
+static inline void tenant_add_bytes(struct shard *sh, uint32_t tenant, int64_t bytes)
+{
+	_Atomic int64_t *at = &sh->tenants[tenant].bytes;
+	int64_t had = atomic_load_explicit(at, memory_order_relaxed);
+
+	atomic_store_explicit(at, had + bytes, memory_order_relaxed);
+}
 
 /* Free the retired objects of <sh> that no reader can see. <hard>: memory is needed now. Returns
  * their number. */

@@ -61,26 +61,17 @@ void id_give(struct index *ix, node_id id)
 	sh->free_id = id >> SHARD_BITS;
 }
 
-struct node *node_at(struct index *ix, node_id id)
-{
-	struct shard *sh = &ix->shards[shard_of(ix, id)];
-	uint32_t i = id >> SHARD_BITS, kept;
-
-	if (i == 0 || i > sh->n_ids)
-		return NULL;
-	kept = ref_get(sh, i);
-	if (kept == 0 || (kept & ID_FREE) != 0)
-		return NULL;
-	return at(ix, kept - 1 + sh->arena.first);
-}
-
-void node_prefetch(const struct index *ix, node_id id)
+void node_prefetch(const struct index *ix, node_id id, unsigned lines)
 {
 	const struct shard *sh = &ix->shards[shard_of(ix, id)];
 	uint32_t kept = ref_get(sh, id >> SHARD_BITS);
+	const char *nd;
 
-	if (kept != 0 && (kept & ID_FREE) == 0)
-		__builtin_prefetch(at(ix, kept - 1 + sh->arena.first));
+	if (kept == 0 || (kept & ID_FREE) != 0)
+		return;
+	nd = at(ix, kept - 1 + sh->arena.first);
+	for (unsigned i = 0; i < lines; i++)
+		__builtin_prefetch(nd + 64 * i);
 }
 
 /* ---- objects ---- */
@@ -141,22 +132,13 @@ void node_free(struct index *ix, uint32_t shard, struct node *nd)
 	arena_free(&ix->shards[shard].arena, node_ref(ix, nd));
 }
 
-void node_count_bytes(struct index *ix, const struct node *nd, int sign)
-{
-	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
-	_Atomic int64_t *bytes = &sh->tenants[nd->tenant].bytes;
-	int64_t had = atomic_load_explicit(bytes, memory_order_relaxed);
-	int64_t size = (int64_t)arena_size(&sh->arena, node_ref(ix, nd));
-
-	atomic_store_explicit(bytes, had + sign * size, memory_order_relaxed);
-}
 
 void node_publish(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
 
 	ref_set(sh, nd->id >> SHARD_BITS, ref_kept(sh, node_ref(ix, nd)));
-	node_count_bytes(ix, nd, 1);
+	tenant_add_bytes(sh, nd->tenant, (int64_t)arena_size(&sh->arena, node_ref(ix, nd)));
 }
 
 /* ---- owners ---- */
@@ -255,7 +237,8 @@ void node_extent(struct index *ix, struct node *nd, struct record *r, uint32_t e
 
 void node_disown(struct index *ix, struct node *nd, struct record *r)
 {
-	int i = node_slot(nd, r->server);
+	int i = n_slots(nd) > 0 && node_records(nd)[0] == record_ref(ix, r) ? 0 :
+	    node_slot(nd, r->server);
 
 	atomic_fetch_sub_explicit(
 	    &ix->servers[r->server].room, room_of(nd, r->extent), memory_order_relaxed);

@@ -68,13 +68,6 @@ static struct slab *slab_new(struct index *ix, struct shard *sh)
 	return sl;
 }
 
-static struct slab *slab_of(const struct index *ix, const struct record *r)
-{
-	const uint32_t units = RECORD_BYTES / ARENA_UNIT;
-
-	return at(ix, record_ref(ix, r) - r->in_slab * units - 1);
-}
-
 struct record *record_new(struct index *ix, struct node *nd, server_id s)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];
@@ -98,7 +91,7 @@ struct record *record_new(struct index *ix, struct node *nd, server_id s)
 void record_free(struct index *ix, struct record *r)
 {
 	struct shard *sh = record_shard(ix, r);
-	struct slab *sl = slab_of(ix, r);
+	struct slab *sl = record_slab(ix, r);
 
 	sh->st.records--;
 	if (sl->free == 0)
@@ -140,57 +133,6 @@ struct record *order_first(struct index *ix, struct shard *sh, server_id s)
 		if (e[b].first != 0)
 			return at(ix, last_goes(o) ? e[b].last : e[b].first);
 	return NULL;
-}
-
-/* Prefetch what removing <r> reads: its neighbors in the other list, its slab, the record above,
- * and the entries of its node and of the parent. The node was prefetched before. */
-static void ahead_of_removal(struct index *ix, const struct record *r, unsigned list)
-{
-	const struct links *other = &r->in[1 - list];
-	const struct node *nd = node_at(ix, r->node);
-
-	__builtin_prefetch(at(ix, other->next));
-	__builtin_prefetch(at(ix, other->prev));
-	__builtin_prefetch(slab_of(ix, r));
-	__builtin_prefetch(at(ix, r->up));
-	table_prefetch(ix, node_hash(nd));
-	__builtin_prefetch(node_kept(ix, nd->parent));
-}
-
-void record_ahead(struct index *ix, const struct record *r, const struct node *nd)
-{
-	__builtin_prefetch(slab_of(ix, r));
-	__builtin_prefetch(at(ix, r->up));
-	table_prefetch(ix, node_hash(nd));
-	node_prefetch(ix, nd->parent);
-}
-
-/* Each step prefetches what the next step reads, so that a record comes here five times. */
-void order_ahead(struct index *ix, const struct record *r, unsigned list)
-{
-	bool back = list == BY_ORDER && last_goes(order_of(ix, r->server));
-	const char *nd;
-	arena_ref ref;
-	uint32_t i;
-
-	for (i = 0; i < 5; i++) {
-		if ((ref = back ? r->in[list].prev : r->in[list].next) == 0)
-			break;
-		r = at(ix, ref);
-		if (i == 4) {
-			__builtin_prefetch(r);
-		} else if (i == 3) {
-			__builtin_prefetch(node_kept(ix, r->node));
-		} else if (i == 2) {
-			nd = (const char *)node_at(ix, r->node);
-			__builtin_prefetch(nd);
-			__builtin_prefetch(nd + 64);
-		} else if (i == 1) {
-			ahead_of_removal(ix, r, list);
-		} else {
-			node_prefetch(ix, node_at(ix, r->node)->parent);
-		}
-	}
 }
 
 /* Store the first record of <s> in the shard for threads without the lock: bucket << 32 | tick. */

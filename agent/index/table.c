@@ -10,9 +10,6 @@
 #define ENTRIES		7u
 #define HOPS		32u	/* more than any load within the budget needs: index.c */
 #define TAG_SHIFT	(32 + SHARD_BITS)
-/* Odd numbers without a pattern. They need not be secret, because page keys are keyed hashes. */
-#define SEED_A		0x9e3779b97f4a7c15u
-#define SEED_B		0xd6e8feb86659fd93u
 
 struct bucket {
 	_Alignas(64) _Atomic uint64_t e[ENTRIES];
@@ -22,20 +19,6 @@ struct bucket {
 size_t table_bytes(size_t n_buckets)
 {
 	return n_buckets * sizeof(struct bucket);
-}
-
-uint64_t table_hash(uint64_t a, uint64_t b)
-{
-	unsigned __int128 m = (unsigned __int128)(a ^ SEED_A) * (b ^ SEED_B);
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
-
-uint64_t node_hash(const struct node *nd)
-{
-	const page_key *p = node_pages(nd);
-
-	return nd->kind == NODE_ROOT ? table_hash(p[0], ~p[1]) : table_hash(nd->parent, p[0]);
 }
 
 static uint64_t tag_of(uint64_t hash)

@@ -8,6 +8,24 @@
 
 /* ---- table.c: (parent, first page) -> node ---- */
 
+/* Odd numbers without a pattern. They need not be secret, because page keys are keyed hashes. */
+#define HASH_SEED_A	0x9e3779b97f4a7c15u
+#define HASH_SEED_B	0xd6e8feb86659fd93u
+
+static inline uint64_t table_hash(uint64_t a, uint64_t b)
+{
+	unsigned __int128 m = (unsigned __int128)(a ^ HASH_SEED_A) * (b ^ HASH_SEED_B);
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+static inline uint64_t node_hash(const struct node *nd)
+{
+	const page_key *p = node_pages(nd);
+
+	return nd->kind == NODE_ROOT ? table_hash(p[0], ~p[1]) : table_hash(nd->parent, p[0]);
+}
+
 size_t table_bytes(size_t n_buckets);
 
 /* Find a child or the root of a space, for readers without a lock. <hash>: table_hash(parent,
@@ -32,8 +50,6 @@ bool table_add(struct index *ix, const struct node *nd);
 /* Let the entry of <from> point to <to>, which has the same parent and first page. */
 void table_move(struct index *ix, const struct node *from, const struct node *to);
 void table_remove(struct index *ix, const struct node *nd);
-uint64_t table_hash(uint64_t a, uint64_t b);
-uint64_t node_hash(const struct node *nd);
 
 /* Check that the table has one correct entry for each of <n_nodes> nodes and spaces. Returns NULL,
  * or a sentence. For tests; here because the layout of a bucket is private. */
@@ -42,10 +58,22 @@ const char *table_check(struct index *ix, uint64_t n_nodes);
 /* ---- node.c ---- */
 
 /* Return the current object of <id>, or NULL if there is no such node. */
-struct node *node_at(struct index *ix, node_id id);
+static inline struct node *node_at(struct index *ix, node_id id)
+{
+	struct shard *sh = &ix->shards[shard_of(ix, id)];
+	uint32_t i = id >> SHARD_BITS, kept;
 
-/* Prefetch the current object of <id>, which exists. Its shard need not be locked. */
-void node_prefetch(const struct index *ix, node_id id);
+	if (i == 0 || i > sh->n_ids)
+		return NULL;
+	kept = atomic_load_explicit(&sh->refs[i], memory_order_relaxed);
+	if (kept == 0 || (kept & ID_FREE) != 0)
+		return NULL;
+	return at(ix, kept - 1 + sh->arena.first);
+}
+
+/* Prefetch the first <lines> cache lines of the current object of <id>. Its shard need not be
+ * locked. */
+void node_prefetch(const struct index *ix, node_id id, unsigned lines);
 
 /* Return the era of <nd>; 0 if it has none. */
 static inline uint32_t node_era(const struct node *nd)
@@ -111,6 +139,13 @@ void record_free(struct index *ix, struct record *r);
 arena_ref record_ref(const struct index *ix, const struct record *r);
 struct shard *record_shard(struct index *ix, const struct record *r);
 
+static inline struct slab *record_slab(const struct index *ix, const struct record *r)
+{
+	const uint32_t units = RECORD_BYTES / ARENA_UNIT;
+
+	return at(ix, record_ref(ix, r) - r->in_slab * units - 1);
+}
+
 /* Return whether a record may be evicted. One that is not held to its end is about to be settled by
  * a thread. */
 static inline bool record_may_go(const struct record *r)
@@ -132,11 +167,18 @@ void record_recall(
 /* Return the record of <s> in <sh> that is evicted first, or NULL. */
 struct record *order_first(struct index *ix, struct shard *sh, server_id s);
 
+/* ---- ahead.c: prefetch what evictions read ---- */
+
 /* Prefetch what removing <r>, on <nd>, reads; it is in no list yet. */
 void record_ahead(struct index *ix, const struct record *r, const struct node *nd);
 
 /* Prefetch the records that follow <r> in its list, because they are evicted soon after it. */
 void order_ahead(struct index *ix, const struct record *r, unsigned list);
+
+/* Prefetch what removing the next few records of <s> reads, after one used at <used>, in the shards
+ * that no other thread has locked. The caller holds no lock. Worth it if most of them are evicted
+ * now. */
+void server_ahead(struct index *ix, server_id s, uint32_t used);
 
 /* ---- shrink.c: pages, records and nodes without a reason are removed ---- */
 
@@ -153,6 +195,11 @@ void slack_note(struct index *ix, struct node *nd);
 void slack_forget(struct index *ix, struct node *nd);
 void slack_move(const struct node *nd, struct node *to);
 
+static inline uint32_t slack_nodes(const struct index *ix, uint32_t shard)
+{
+	return atomic_load_explicit(&ix->shards[shard].n_slack, memory_order_relaxed);
+}
+
 /* Try again to make nodes with slack smaller. The caller holds no lock, as for the next two. */
 void slack_settle(struct index *ix, uint32_t shard);
 
@@ -162,7 +209,7 @@ struct cut {
 	uint64_t room;		/* no more pages than free so much */
 	bool evicted;		/* count them as evicted */
 	bool old_only;		/* only if they were used until the server's horizon (evict_in.h) */
-	bool next;		/* private: the record above goes next */
+	struct record *next;	/* private: the record above, if it goes next */
 };
 
 /* Cut pages from the end of a record, if it is in the lists, and of those above it. Returns the

@@ -208,7 +208,7 @@ static void it_would_be_seen(void **state)
 	(void)state;
 	for (unsigned i = 0; i < FLOOD_N; i++) {
 		size_t len = flood_message(FLOOD_RANDOM, i, m);
-		struct space_key sp = { .h = { SEED_A, hash64(&k, m, len) } };	/* a product of 0 */
+		struct space_key sp = { .h = { HASH_SEED_A, hash64(&k, m, len) } };	/* a product of 0 */
 
 		enter(ix, &sp, 7);
 	}
