@@ -1,7 +1,8 @@
 /* UTF-8 validation by table 3-7 of Unicode 15: the first byte bounds the second, all later bytes
  * are 80..BF. An error is therefore found at its earliest byte, and the bytes before it are the
- * maximal bad part. ASCII takes one step per 16 bytes. Characters of three bytes, which most
- * text beyond Latin uses, take one load and a few compares. */
+ * maximal bad part. ASCII takes one step per 16 bytes. In other text, blocks of 32 bytes are only
+ * told to be good; the bytes of a bad one, and the first and last ones, are read one character
+ * after the other. */
 #include <stdio.h>
 
 #include "agent/base/utf8.h"
@@ -46,14 +47,83 @@ static inline bool is_three(uint32_t three)
 	    (three < 0xeda080 || three >= 0xee8080);
 }
 
+/* ---- blocks ---- */
+
+#define BLOCK	32u
+#define NEAR	16u	/* fewer bytes of ASCII since the last other character: there are more of these */
+#define THREES	8u	/* characters of three bytes that are read before a block is tried again */
+
+typedef uint8_t bytes32 __attribute__((vector_size(BLOCK), aligned(1), may_alias));
+typedef uint64_t words32 __attribute__((vector_size(BLOCK)));
+
+/* Return whether the block at <p> is good after the three bytes before it; *ascii: has no others. A
+ * byte has to continue a character if and only if it has that form; and table 3-7 bounds the second
+ * byte after four of the first ones, which themselves are bounded. */
+static inline __attribute__((always_inline)) bool good_block(const uint8_t *p, bool *ascii)
+{
+	bytes32 c = *(const bytes32 *)(const void *)p, b = *(const bytes32 *)(const void *)(p - 1);
+	bytes32 b2 = *(const bytes32 *)(const void *)(p - 2);
+	bytes32 b3 = *(const bytes32 *)(const void *)(p - 3);
+	bytes32 must = (bytes32)(b >= 0xc0) | (bytes32)(b2 >= 0xe0) | (bytes32)(b3 >= 0xf0);
+	bytes32 is = (bytes32)((c & 0xc0) == 0x80);
+	words32 wrong = (words32)((must ^ is) | (bytes32)((c & 0xfe) == 0xc0) | (bytes32)(c >= 0xf5) |
+	    ((bytes32)(b == 0xe0) & (bytes32)(c < 0xa0)) |
+	    ((bytes32)(b == 0xed) & (bytes32)(c > 0x9f)) |
+	    ((bytes32)(b == 0xf0) & (bytes32)(c < 0x90)) |
+	    ((bytes32)(b == 0xf4) & (bytes32)(c > 0x8f)));
+	words32 high = (words32)(c & 0x80);
+
+	*ascii = (high[0] | high[1] | high[2] | high[3]) == 0;
+	return (wrong[0] | wrong[1] | wrong[2] | wrong[3]) == 0;
+}
+
+/* Return where the last character begins that ends after <i>; <i> if one ends there. At least three
+ * bytes before <i> are good. */
+static size_t begin_of(const uint8_t *p, size_t i)
+{
+	return p[i - 1] >= 0xc0 ? i - 1 : p[i - 2] >= 0xe0 ? i - 2 : p[i - 3] >= 0xf0 ? i - 3 : i;
+}
+
+/* Go from character to character: return a place after <i> >= 3 up to which all is good, after some
+ * blocks, up to one of ASCII. Returns <i> if the first is not good. */
+static inline __attribute__((always_inline)) size_t pass_blocks(
+    const uint8_t *p, size_t i, size_t n)
+{
+	bool ascii = false;
+
+	for (; !ascii && n - i >= BLOCK; i += BLOCK)
+		if (!good_block(p + i, &ascii))
+			break;
+	return begin_of(p, i);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2")))
+static size_t blocks_avx2(const uint8_t *p, size_t i, size_t n)
+{
+	return pass_blocks(p, i, n);
+}
+#endif
+
+static size_t good_blocks(const uint8_t *p, size_t i, size_t n)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		return blocks_avx2(p, i, n);
+#endif
+	return pass_blocks(p, i, n);
+}
+
 size_t utf8_good(const uint8_t *p, size_t n)
 {
-	size_t i = 0, m;
+	size_t i = 0, m, k;
 	bool whole;
 
 	for (;;) {
-		i += utf8_ascii(p + i, n - i);
-		while (n - i >= 4 && is_three(utf8_three(p + i)))
+		i += m = utf8_ascii(p + i, n - i);
+		if (m < NEAR && i >= 3 && n - i >= BLOCK)
+			i = good_blocks(p, i, n);
+		for (k = 0; k < THREES && n - i >= 4 && is_three(utf8_three(p + i)); k++)
 			i += 3;
 		if (i == n)
 			return n;

@@ -42,7 +42,7 @@ static size_t slow(const uint8_t *p, size_t n, size_t *part)
 static void check(const uint8_t *text, size_t n)
 {
 	const uint8_t *p = edge_copy(text, n);
-	uint8_t want[400], got[400];
+	uint8_t want[700], got[700];
 	size_t good = 0, m = 0, part, k;
 
 	while (good < n && (k = slow(p + good, n - good, &part)) > 0)
@@ -117,6 +117,42 @@ static void long_sequences(void **state)
 		for (size_t i = 0; i + 3 <= n; i += 3)
 			memcpy(p + i, "\xe6\x97\xa5", 3);
 		check(p, n);
+	}
+}
+
+/* Append characters of one to four bytes to <p>, mostly of more than one; returns the length. */
+static size_t characters(struct rng *r, uint8_t *p, size_t most)
+{
+	static const uint32_t above[] = { 0, 0x80, 0x800, 0x10000, 0x110000 };
+	size_t n = 0;
+
+	while (n + UTF8_MAX <= most) {
+		uint32_t k = rng_below(r, 16), cp;
+
+		k = k == 0 ? 0 : k < 4 ? 1 : k < 13 ? 2 : 3;
+		cp = above[k] + rng_below(r, above[k + 1] - above[k]);
+		if (cp < 0xd800 || cp >= 0xe000)
+			n += utf8_put(p + n, cp);
+	}
+	return n;
+}
+
+/* Blocks of 32 bytes are told to be good at once: nothing bad hides in one, or between two, and
+ * nothing good stops them. */
+static void blocks(void **state)
+{
+	struct rng r;
+	uint8_t p[200];
+
+	rng_init(&r, 5);
+	for (unsigned round = 0; round < 20000; round++) {
+		size_t n = characters(&r, p, rng_below(&r, sizeof(p)));
+
+		assert_int_equal(utf8_good(p, n), n);
+		for (unsigned i = 0; i < 2 && n > 0; i++) {
+			p[rng_below(&r, (uint32_t)n)] = kinds[rng_below(&r, N_KINDS)];
+			check(p, n);
+		}
 	}
 }
 
@@ -213,7 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_sequences),
 		cmocka_unit_test(three_bytes),
-		cmocka_unit_test(long_sequences),
+		cmocka_unit_test(long_sequences), cmocka_unit_test(blocks),
 		cmocka_unit_test(cuts),
 		cmocka_unit_test(every_code_point),
 		cmocka_unit_test(any_bytes),
