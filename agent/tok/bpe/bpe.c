@@ -171,7 +171,7 @@ int encode_piece(const struct bpe *b, struct bpe_scratch *c, const uint8_t *p, s
 		return 0;
 	}
 	if (!wide)
-		f = longest_find(b, p, n > 1 ? n - 1 : 1, room);
+		f = longest_other(b, p, n > 1 ? n - 1 : 1, room);
 	if ((k = walk_short(b, c, p, n, room, f, out->p + out->n)) <= 0)
 		return k < 0 ? -1 : encode_long(b, c, p, n, room, out);
 	out->n += (size_t)k;

@@ -31,15 +31,19 @@ static inline uint32_t wide_set(const struct bpe *b, uint32_t both)
 	return (both * 0x9e3779b1u >> 8) & (b->head->n_wide - 1);
 }
 
+typedef uint32_t wide_ways __attribute__((vector_size(4 * WIDE_WAYS), may_alias));
+typedef uint64_t wide_halves __attribute__((vector_size(4 * WIDE_WAYS)));
+_Static_assert(WIDE_WAYS == 4, "wide_pair() joins two halves of two");
+
 /* Return the value of two characters, or 0. Without jumps: the text decides them. */
 static inline uint32_t wide_pair(const struct bpe *b, uint32_t both)
 {
 	const struct wide *s = &b->wide_by_pair[wide_set(b, both)];
-	uint32_t i, value = 0;
+	wide_ways is = (wide_ways)(*(const wide_ways *)(const void *)s->both == both);
+	wide_halves hit = (wide_halves)(is & *(const wide_ways *)(const void *)s->value);
+	uint64_t value = hit[0] | hit[1];
 
-	for (i = 0; i < WIDE_WAYS; i++)
-		value |= s->value[i] & -(uint32_t)(s->both[i] == both);
-	return value;
+	return (uint32_t)(value | value >> 32);
 }
 
 /* Find as longest_find() if these tables can tell: set *f and return true. Otherwise return false
