@@ -1,8 +1,8 @@
 /* Receives log lines, which end with a newline. A connection keeps only the start of one line. A
  * line longer than LOGLINE_MAX is dropped and counted, so a feed holds at most 8 KiB. Each wake
- * does one read, so that feeds and scrapes share the thread; lines that come close together wait
- * for a few milliseconds to share a wake. A feed may be silent for days; TCP
- * keepalive finds a dead peer, so there is no timeout.
+ * does one read, so that feeds and scrapes share the thread. Lines that come close together wait
+ * for a few milliseconds to share a wake. A feed may be silent for days; TCP keepalive finds a dead
+ * peer, so there is no timeout.
  *
  * Trust: if a token is required, a line without it is only counted. A connection that has sent no
  * accepted line is the first to be closed when all places are taken, so that idle clients cannot
@@ -24,8 +24,8 @@
 #define UDP_FEW		64		/* datagrams in one wake */
 #define UDP_BUFFER	(1 << 20)
 #define READ_MAX	16384
-/* A connection that had lines twice in this time is read no more often, until it had none. To wake
- * this thread costs about 16 us of cold caches, what it learns of a line 2 (EPYC). */
+/* A connection that had lines twice within this time is read only once in it, until a read finds
+ * none. A wake of this thread costs about 16 us of cold caches, a line 2 us (EPYC). */
 #define REST_S		0.004
 
 struct feed {
@@ -209,7 +209,7 @@ static void feed_rest(struct feed *f)
 	ev_timer_start(f->rx->loop, &f->rest);
 }
 
-/* With the time of messages each line counts when it came. */
+/* If messages tell the time, no line waits, because its time is that of its read. */
 static void on_feed(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct feed *f = io->data;
@@ -388,6 +388,10 @@ void logrx_stop(struct logrx *rx)
 		acceptor_stop(&rx->acceptor[i]);
 	for (i = 0; i < rx->agent->log_udp.n; i++)
 		ev_io_stop(rx->loop, &rx->udp[i]);
-	while (!list_empty(&rx->conns))
-		feed_free(list_entry(rx->conns.next, struct feed, link));
+	while (!list_empty(&rx->conns)) {
+		struct feed *f = list_entry(rx->conns.next, struct feed, link);
+
+		if (!ev_is_active(&f->rest) || feed_take(f) >= 0)	/* what waited for the rest */
+			feed_free(f);
+	}
 }

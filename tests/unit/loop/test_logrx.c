@@ -52,7 +52,12 @@ static void fed_end(struct fed *t)
 	world_end(&t->w);
 }
 
-/* Send a line and handle what is ready; the time of the loop does not go on. */
+static const struct feed *the_feed(const struct fed *t)
+{
+	return list_entry(t->rx.conns.next, struct feed, link);
+}
+
+/* Send a line and handle what is ready. */
 static void send_line(struct fed *t)
 {
 	static const char line[] = "{\"uid\":\"u\",\"be\":\"pool\",\"srv\":\"a\",\"st\":200}\n";
@@ -112,26 +117,53 @@ static void the_end_waits_for_the_rest(void **state)
 	fed_end(&t);
 }
 
-/* More than one read takes is read without a rest. */
+/* Send more lines than one read takes. Returns how many. */
+static unsigned send_many(struct fed *t)
+{
+	char lines[3 * READ_MAX];
+	unsigned n = 0;
+	size_t at = 0;
+
+	for (; at + 64 < sizeof(lines); n++)
+		at += (size_t)sprintf(lines + at, "{\"uid\":\"%u\",\"st\":200}\n", n);
+	assert_int_equal(write(t->fd, lines, at), at);
+	return n;
+}
+
+/* If a read is full, the next one follows at once, also of a connection that rested. */
 static void much_is_read_at_once(void **state)
 {
 	struct fed t;
-	size_t sent = 0, n = 2000;
+	unsigned n = 2;
 
 	fed_start(&t, false);
 	send_line(&t);
 	send_line(&t);
-	while (sent < n) {
-		char line[64];
-		int len = snprintf(line, sizeof(line), "{\"uid\":\"%zu\",\"st\":200}\n", sent);
+	for (unsigned i = 0; i < 2; i++) {
+		n += send_many(&t);
+		while (t.rx.count.lines < n) {
+			uint64_t read = t.rx.count.bytes;
 
-		if (write(t.fd, line, (size_t)len) == len)
-			sent++;
-		else
+			usleep(500);
 			ev_run(t.rx.loop, EVRUN_NOWAIT);
+			if (t.rx.count.bytes - read == READ_MAX)
+				assert_true(ev_is_active(&the_feed(&t)->io));
+		}
 	}
-	pass(&t, 20);
-	assert_int_equal(t.rx.count.lines, n + 2);
+	fed_end(&t);
+}
+
+/* What waits for the rest is read before the agent ends. */
+static void a_stop_reads_what_waits(void **state)
+{
+	struct fed t;
+
+	fed_start(&t, false);
+	for (unsigned i = 0; i < 3; i++)
+		send_line(&t);
+	logrx_stop(&t.rx);
+	assert_int_equal(t.rx.count.lines, 3);
+	assert_int_equal(t.rx.count.open, 0);
 	fed_end(&t);
 }
 
@@ -154,6 +186,7 @@ int main(void)
 		cmocka_unit_test(lines_share_a_read),
 		cmocka_unit_test(the_end_waits_for_the_rest),
 		cmocka_unit_test(much_is_read_at_once),
+		cmocka_unit_test(a_stop_reads_what_waits),
 		cmocka_unit_test(simulations_read_each),
 	};
 
