@@ -107,6 +107,7 @@ static void decide_off(
 	pthread_mutex_lock(&r->lock);
 	j->pool_seen = pool_met(r, j->rq.pool);
 	job_take_load(r, j, &st);
+	j->named = r->sessions != NULL && (q->session.n > 0 || q->user.n > 0);
 	attached_request(r, j, q, true);
 	count_request(r, j, a);
 	pthread_mutex_unlock(&r->lock);

@@ -381,6 +381,27 @@ static void each_fault_has_its_problem(void **state)
 	}
 }
 
+/* In mode off the agent reads no body, so only the arguments name a session. */
+static void mode_off_knows_names(void **state)
+{
+	static const struct fault faults[] = {
+		{ "body_buffer@pool", small_buffer, NULL }, { "", small_buffer_named, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		char got[4096] = "";
+		struct world w;
+
+		world_start(&w);
+		w.o.pool_default.mode = MODE_OFF;
+		assert_int_equal(route_reconfigure(w.r, &w.o), 0);
+		play(&w, &faults[i], ROUNDS);
+		route_each_problem(w.r, w.now, name, got);
+		assert_string_equal(got, faults[i].want);
+		world_end(&w);
+	}
+}
+
 /* A problem that was corrected is over, and stays over. */
 static void each_ends_when_it_is_mended(void **state)
 {
@@ -825,6 +846,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_fault_has_its_problem),
+		cmocka_unit_test(mode_off_knows_names),
 		cmocka_unit_test(each_ends_when_it_is_mended),
 		cmocka_unit_test(ends_when_load_names_the_server),
 		cmocka_unit_test(an_operator_clears_all),
