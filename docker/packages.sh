@@ -4,15 +4,16 @@
 set -eu
 none='"downloadLocation": "NOASSERTION", "filesAnalyzed": false, "licenseConcluded": "NOASSERTION",
   "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION"'
-# "+" is not allowed in an SPDXID
+# An SPDXID may not have "+"; in a purl it is %2B.
 packages=$(dpkg-query -W -f '${Package}\t${Version}\t${Architecture}\t${source:Package}\n' |
 	while IFS=$'\t' read -r name version arch source; do
+		purl="pkg:deb/debian/$name@$version?arch=$arch&upstream=$source"
 		cat <<- END
 			,
-			 {"SPDXID": "SPDXRef-Package-${name//+/-plus}", "name": "$name", "versionInfo": "$version",
-			  "supplier": "Organization: Debian", $none,
+			 {"SPDXID": "SPDXRef-Package-${name//+/-plus}-$arch", "name": "$name", "versionInfo":
+			  "$version", "supplier": "Organization: Debian", $none,
 			  "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-			   "referenceLocator": "pkg:deb/debian/$name@$version?arch=$arch&upstream=$source"}]}
+			   "referenceLocator": "${purl//+/%2B}"}]}
 		END
 	done)
 contains=$(grep -o 'SPDXRef-Package-[^"]*' <<< "$packages" | while read -r id; do

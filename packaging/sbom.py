@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+from urllib.parse import quote
 
 # SPDX's name of what Debian's copyright files declare for the library's own code.
 DECLARED = {
@@ -125,8 +126,9 @@ def package_of(name, version, source, what):
         "licenseDeclared": terms, "copyrightText": "NOASSERTION",
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-            "referenceLocator": "pkg:deb/%s/%s@%s?distro=%s-%s&upstream=%s" % (
-                system, name, version, system, release, source)}],
+            "referenceLocator": "pkg:deb/%s/%s@%s?distro=%s-%s&upstream=%s" % tuple(
+                quote(str(part), safe=":")
+                for part in (system, name, version, system, release, source))}],
     }
     if terms in COMMENTS:
         package["licenseComments"] = COMMENTS[terms]
@@ -205,7 +207,9 @@ def check(name, programs):
         want(p, p.get("name"), "SPDXID", "name", "versionInfo", "downloadLocation", "filesAnalyzed",
              "licenseConcluded", "licenseDeclared", "copyrightText")
         ids.append(p["SPDXID"])
-    for p in doc["files"]:
+        bad.extend("not percent-encoded: " + r["referenceLocator"]
+                   for r in p.get("externalRefs", []) if "+" in r["referenceLocator"])
+    for p in doc.get("files", []):
         want(p, p.get("fileName"), "SPDXID", "fileName", "checksums")
         ids.append(p["SPDXID"])
     if len(set(ids)) != len(ids):
@@ -220,9 +224,10 @@ def check(name, programs):
                    for so in needed(program) if " " + so + " " not in comments)
         with open(program, "rb") as f:
             sha = hashlib.sha256(f.read()).hexdigest()
-        if sha not in json.dumps(doc["files"]):
+        if sha not in json.dumps(doc.get("files", [])):
             bad.append("the checksum of %s is missing" % program)
-    print("\n".join(bad) or "%d packages, %d files" % (len(doc["packages"]), len(doc["files"])))
+    print("\n".join(bad) or "%d packages, %d files" % (
+        len(doc["packages"]), len(doc.get("files", []))))
     return 1 if bad else 0
 
 

@@ -205,6 +205,9 @@ python3 packaging/sbom.py "$usr/sbin/kvroute" "$ctl" > "$root/sbom.json"
 result $? "an SBOM is made"
 try "the SBOM is SPDX 2.3 and names every linked library" \
 	python3 packaging/sbom.py --check "$root/sbom.json" "$usr/sbin/kvroute" "$ctl"
+docker/packages.sh > "$root/packages.json"
+result $? "an SBOM of the packages of this system is made, as in an image"
+try "it is SPDX 2.3" python3 packaging/sbom.py --check "$root/packages.json"
 licenses=$(python3 tests/it/licenses.py)
 sed '$d' <<< "$licenses"
 add_results "$(tail -n 1 <<< "$licenses")"
