@@ -17,12 +17,18 @@ static struct {
 	unsigned n, unfinished;		/* calls; those with a decision that is not finished */
 	int error;			/* instead of sending */
 	size_t most;			/* bytes to send at once; 0: all */
+	struct line *later;		/* its frames arrive while this one is sent */
 } sending;
+
+static void write_frames(struct line *l);
 
 static ssize_t send_noted(int fd, const void *p, size_t n, int flags)
 {
 	sending.n++;
 	sending.unfinished += sending.w->env.unfinished.any;
+	if (sending.later != NULL)
+		write_frames(sending.later);
+	sending.later = NULL;
 	if (sending.error != 0) {
 		errno = sending.error;
 		return -1;
@@ -42,14 +48,24 @@ struct line {
 	union sockaddr_any from;
 };
 
-/* HAProxy's bytes so far arrive. */
-static void arrive(struct line *l)
+static void write_frames(struct line *l)
 {
 	if (l->p.in.n > 0)
 		assert_int_equal(write(l->fd, l->p.in.p, l->p.in.n), l->p.in.n);
 	l->p.in.n = 0;
+}
+
+static void some_turns(void)
+{
 	for (unsigned i = 0; i < 4; i++)
 		ev_run(sending.w->loop, EVRUN_NOWAIT);
+}
+
+/* HAProxy's bytes so far arrive. */
+static void arrive(struct line *l)
+{
+	write_frames(l);
+	some_turns();
 }
 
 /* Read what came; returns false at the end of the connection. */
@@ -286,6 +302,32 @@ static void bytes_wait_in_a_pause(void **state)
 	line_close(&l);
 }
 
+/* The same if they came after the last read, which took all that was there. */
+static void bytes_come_before_a_pause(void **state)
+{
+	struct line l;
+	struct sock *s;
+
+	(void)state;
+	line_open(&l);
+	s = only_sock();
+	notify_route(&l.p, 1, "u", "ab");
+	write_frames(&l);
+	notify_route(&l.p, 2, "u", "ab");
+	sending.later = &l;
+	sending.error = EAGAIN;
+	some_turns();
+	assert_int_equal(sending.w->socks_count.paused, 1);
+	assert_false(s->arrivals.more);
+	s->arrivals.wait = SERVE_HURRY;
+	usleep(2000);
+	sending.error = 0;
+	some_turns();
+	assert_int_equal(s->arrivals.n, 0);
+	assert_int_equal(s->arrivals.wait, SERVE_HURRY);
+	line_close(&l);
+}
+
 /* ---- spare buffers -------------------------------------------------------------------------- */
 
 #define LONG	100000u		/* bytes of a long frame */
@@ -445,6 +487,7 @@ int main(void)
 		cmocka_unit_test(a_drain),
 		cmocka_unit_test(a_listed_socket_rests),
 		cmocka_unit_test(bytes_wait_in_a_pause),
+		cmocka_unit_test(bytes_come_before_a_pause),
 		cmocka_unit_test(large_buffers_are_used_again),
 		cmocka_unit_test(spare_buffers_are_wiped),
 		cmocka_unit_test(large_buffers_are_freed_when_none_come),

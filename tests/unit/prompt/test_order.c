@@ -99,9 +99,36 @@ static void test_order(void **state)
 	page_vec_free(&out);
 }
 
+/* The input of what is stored has pages of its own, the system messages that lead it included. */
+static void a_stored_input(void **state)
+{
+	const uint64_t mark = 1ull << 40;
+	page_key room[3][8];
+	struct page_vec out = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct prompt p = {
+			.api = API_RESPONSES, .json = JSON_DONE, .n_leading = 1,
+			.previous = i == 1 ? mark : 0, .named[NAMED_CONVERSATION] = i == 2 ? mark : 0,
+			.system = letters(room[0], "s"), .tools = letters(room[1], "t"),
+			.messages = letters(room[2], "lm"),
+		};
+
+		assert_int_equal(prompt_pages(&p, NULL, NULL, &out), 0);
+		assert_int_equal(out.n, 4);
+		for (size_t k = 0; k < out.n; k++)
+			assert_true(out.p[k] == ((page_key)"sltm"[k] ^ (i > 0 && k % 2 == 1 ? mark : 0)));
+	}
+	page_vec_free(&out);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_order) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(a_stored_input),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

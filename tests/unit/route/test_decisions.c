@@ -675,6 +675,24 @@ static void comparing_changes_no_decision(void **state)
 	world_end(&v);
 }
 
+/* Hashes that begin alike are in one chain with one tag. */
+static void a_hash_is_compared_whole(void **state)
+{
+	struct hash_key key = { 0 };
+	struct decisions *d = decisions_new(4, &key, 1);
+	struct decision x = { .uid_hash = 5 };
+
+	(void)state;
+	assert_non_null(d);
+	assert_int_equal(decisions_put(d, &x, NULL), 1);
+	x.uid_hash |= 1ull << 32;
+	assert_int_equal(decisions_put(d, &x, NULL), 2);
+	assert_true(decisions_find(d, 5, &x));
+	assert_int_equal(x.number, 1);
+	assert_false(decisions_find(d, 5 | 1ull << 33, &x));
+	decisions_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -686,6 +704,7 @@ int main(void)
 		cmocka_unit_test(none_are_kept),
 		cmocka_unit_test(a_request_has_one_record),
 		cmocka_unit_test(any_mix_of_uids),
+		cmocka_unit_test(a_hash_is_compared_whole),
 		cmocka_unit_test(a_long_uid_is_cut),
 		cmocka_unit_test(a_server_that_has_gone),
 		cmocka_unit_test(uids_count_while_facts_do),

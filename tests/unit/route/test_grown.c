@@ -390,6 +390,27 @@ static void equals_a_real_engine(void **state)
 	world_end(&w);
 }
 
+/* Of the two places of a prompt each server has one, by the highest bit of its hash. */
+static void two_servers_have_places(void **state)
+{
+	const uint64_t high = 1ull << 63;
+	const struct grown_end e = { .key = 12345, .tokens = 100 };
+	const struct grown_answer a = { .tokens = 10 };
+	struct grown_table *t = grown_table_new();
+
+	(void)state;
+	assert_non_null(t);
+	grown_put(t, &e, 1, &a);
+	grown_put(t, &e, high | 1, &a);
+	assert_non_null(grown_find(t, e.key, 1));
+	assert_non_null(grown_find(t, e.key, high | 1));
+	grown_put(t, &e, 2, &a);
+	assert_null(grown_find(t, e.key, 1));
+	assert_non_null(grown_find(t, e.key, 2));
+	assert_non_null(grown_find(t, e.key, high | 1));
+	grown_table_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +422,7 @@ int main(void)
 		cmocka_unit_test(text_that_was_generated),
 		cmocka_unit_test(a_text_that_goes_on),
 		cmocka_unit_test(equals_a_real_engine),
+		cmocka_unit_test(two_servers_have_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
