@@ -1,4 +1,4 @@
-/* hash.c - the hash of bytes whose number only the call knows. */
+/* hash.c - hash64() of a length that is not a constant. */
 #include "agent/base/hash.h"
 
 uint64_t hash64_of(const struct hash_key *k, const void *p, size_t n)

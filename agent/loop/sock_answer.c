@@ -2,7 +2,7 @@
  * the last decision is finished (serve_finish()). Until that nothing is read or freed.
  *
  * While a peer does not read its answers, nothing is read from it. So a connection never holds more
- * than one buffer of each kind. Bytes that wait then have waited since. */
+ * than one buffer of each kind. Bytes that wait at the start of such a pause age from there. */
 #include <errno.h>
 
 #include "agent/loop/sock_conn_in.h"

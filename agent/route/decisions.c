@@ -22,8 +22,8 @@ struct name {
 	char name[NAME_CHARS];
 };
 
-/* Of a place. A walk reads these and not the records, of which each is in memory far away. */
-struct link {
+/* One for each place. A walk along a chain reads these only, because records are far apart. */
+struct place_link {
 	uint32_t next;		/* in the chain; NOWHERE: the last */
 	uint32_t tag;		/* of the uid there: the low bits of its hash */
 };
@@ -31,7 +31,7 @@ struct link {
 struct decisions {
 	pthread_mutex_t lock;		/* guards all below that changes */
 	struct decision *ring;
-	struct link *link;		/* of each place */
+	struct place_link *link;		/* of each place */
 	uint32_t *bucket;		/* the first place of a chain; NOWHERE: none */
 	uint32_t keep, n_buckets;	/* constant; <n_buckets> is a power of two */
 	uint64_t made;
@@ -55,7 +55,7 @@ uint64_t decisions_bytes(uint32_t keep)
 	if (keep == 0)
 		return 0;
 	return sizeof(struct decisions) +
-	       (uint64_t)keep * (sizeof(struct decision) + sizeof(struct link)) +
+	       (uint64_t)keep * (sizeof(struct decision) + sizeof(struct place_link)) +
 	       (power_above(keep) + power_above((uint64_t)keep * BLOCKS_EACH)) * sizeof(uint32_t);
 }
 
@@ -198,7 +198,7 @@ static uint32_t place_next(struct decisions *d, uint64_t uid_hash)
 	if (d->made >= d->keep)
 		unchain(d, at);
 	d->made++;
-	d->link[at] = (struct link){ *b, (uint32_t)uid_hash };
+	d->link[at] = (struct place_link){ *b, (uint32_t)uid_hash };
 	*b = at;
 	return at;
 }
