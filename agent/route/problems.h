@@ -93,7 +93,7 @@
 	X(NOT_ASKED, "not_asked", 50, 2, "", "", "", \
 	    "requests end that the agent was not asked about", "HAProxy balances them", \
 	    "check the conditions of send-spoe-group, the filter line, and the agent in " \
-	  "show stat spoe_agent") \
+	  "show stat spoe_agent; if most requests only count tokens, nothing is wrong") \
 	X(ANSWER_LOST, "answer_lost", 50, 2, "", "", "", \
 	    "HAProxy does not keep the answers of the agent", \
 	    "no request goes to the chosen server", \
