@@ -87,7 +87,7 @@ struct doctor_way {
 void doctor_way_of(struct doctor *d, struct doctor_way *w);
 /* Return tune.bufsize, or HAProxy's default. */
 size_t doctor_bufsize(const struct doctor *d);
-/* Tell if each agent reads HAProxy's stats socket, which has drain. */
+/* Tell if each agent reads HAProxy's stats socket, which shows drain. */
 bool doctor_sees_drain(const struct doctor *d);
 bool doctor_is_pool(const struct doctor *d, const char *backend);
 

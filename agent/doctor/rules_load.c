@@ -143,8 +143,8 @@ static void check_twice(struct doctor *d, const struct dr_section *s)
 	vec_free(&servers);
 }
 
-/* The load line has no drain, and use-server does not heed it. An operator may set weight 0
- * instead, but not a server that drains itself. */
+/* The load string has no drain, and use-server ignores it. An operator can set weight 0 instead; a
+ * server that drains itself cannot. */
 static void check_drain(struct doctor *d, const struct dr_section *s)
 {
 	dr_servers servers = { 0 };

@@ -138,8 +138,8 @@ static bool takes_large(const struct doctor *d, const struct dr_attached *a)
 }
 
 /* Check the room for bodies. A message is never larger than tune.bufsize, so only slices show more
- * of what a large buffer holds. A small buffer that is written, with a bound that fits it, is
- * wanted if sessions are named: bodies that are cut go by them, and the agent tells of others. */
+ * of what a large buffer holds. A small tune.bufsize that is written, with a bound that fits it, is
+ * intended if sessions are named: cut bodies are routed by them, and the agent reports others. */
 static void check_room(struct doctor *d, const struct dr_attached *a, int64_t size, bool fits,
 		       const struct dr_line *at)
 {
