@@ -1,5 +1,6 @@
 /* The polls of stats sockets, and the lists of peers. Answers are parsed as they arrive, by one
  * state machine (poll_client_in.h), and go to the core. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -19,6 +20,7 @@ struct stats_poll {
 	bool needed;			/* engines of this pool have addresses of servers */
 	unsigned rows_needed, rows_usable;	/* of the open answer */
 	bool warned;		/* that it shows no addresses */
+	bool denied;		/* the agent may not connect, since its last answer */
 };
 
 _Static_assert(sizeof(struct stats_poll) <= POLL_BYTES, "loop_budget() counts too little");
@@ -136,23 +138,34 @@ static void warn_no_addresses(struct stats_poll *s)
 	s->warned = none;
 }
 
+static bool is_denied(const struct stats_poll *s, const char *error)
+{
+	return error != NULL && s->poll.client.to.a.sa.sa_family == AF_UNIX &&
+	    strcmp(error, strerror(EACCES)) == 0;
+}
+
 static void make_engines(struct poll_peers *p);
 
 static void stats_ended(void *arg, const char *error)
 {
 	struct stats_poll *s = arg;
+	bool denied = is_denied(s, error), told = denied && !s->denied;
 	struct log_line ln;
 
+	s->denied = denied || (s->denied && error != NULL);
 	server_addresses_end(&s->poll.peers->addresses, s->number, error == NULL);
 	if (error == NULL)
 		warn_no_addresses(s);
 	if (s->poll.peers->addresses.changed)
 		make_engines(s->poll.peers);
-	if (!polled_peer_count_end(&s->poll, error) ||
+	told |= polled_peer_count_end(&s->poll, error);
+	if (!told ||
 	    !log_begin(&ln, &s->poll.peers->agent->log, error != NULL ? LOG_WARN : LOG_INFO, LOG_POLL,
 		       error != NULL ? "no answer from HAProxy stats socket" : "HAProxy stats socket answers"))
 		return;
 	log_text(&ln, "socket", s->socket);
+	if (denied)
+		log_text(&ln, "remedy", "let the agent's user write to it: kvroute.yaml(5), stats_feed.sockets");
 	polled_peer_log_error(&ln, &s->poll, error, "server load comes from request counts only");
 }
 

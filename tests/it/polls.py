@@ -112,6 +112,19 @@ def drain_is_seen():
         check("HAProxy stats socket answers" in f.log(), "the log says nothing")
 
 
+@story
+def a_socket_that_denies():
+    with Polled(polls=sockets) as f:
+        # another error came before: HAProxy was not there yet
+        os.chmod(f.stats_path, 0)
+        remedy = "kvroute.yaml(5), stats_feed.sockets"
+        wait_for("the warning with its remedy", 20, lambda: remedy in f.log())
+        answers = f.log().count("HAProxy stats socket answers")
+        os.chmod(f.stats_path, 0o600)
+        wait_for("an answer", 20, lambda: f.log().count("stats socket answers") > answers)
+        equal(f.log().count(remedy), 1, "warnings")
+
+
 def eighty(f):
     def edit(text):
         text = re.sub(r"(?m)^    http-request set-var-fmt\(txn\.load\) .*\n", "", text)
