@@ -106,6 +106,16 @@ static const char *short_share(double v, char out[16])
 	return out;
 }
 
+/* Write <n> in so many seconds; "-" before a second look, and if the agent began again. */
+static const char *rate(double n, double seconds, char out[16])
+{
+	if (seconds > 0 && n >= 0)
+		snprintf(out, 16, "%.1f", n / seconds);
+	else
+		snprintf(out, 16, "-");
+	return out;
+}
+
 /* ---- the head ----------------------------------------------------------------------------- */
 
 static void put_head(struct screen *s, const struct status *now, const struct status *before)
@@ -119,9 +129,8 @@ static void put_head(struct screen *s, const struct status *now, const struct st
 	    a->version, a->draining > 0 ? "draining" : a->ready > 0 ? "ready" : "not ready",
 	    short_time(a->uptime_s, t[0]), a->connections, s->v->trouble != NULL ? "  no answer: " : "",
 	    s->v->trouble != NULL ? s->v->trouble : "");
-	put_linef(s, PLAIN, "%s requests  %.1f/s  %.0f open  hits %s (now %s)",
-	    short_count(a->requests, t[0]),
-	    seconds > 0 && a->requests >= b->requests ? (a->requests - b->requests) / seconds : 0, a->open,
+	put_linef(s, PLAIN, "%s requests  %s/s  %.0f open  hits %s (now %s)",
+	    short_count(a->requests, t[0]), rate(a->requests - b->requests, seconds, t[3]), a->open,
 	    short_share(share(a->hit_tokens, a->prompt_tokens), t[1]),
 	    short_share(share(a->hit_tokens - b->hit_tokens, a->prompt_tokens - b->prompt_tokens), t[2]));
 	put_linef(s, PLAIN, "index %s%% of %s  %s pages  %.0f spaces  decision %.0f us  declined %.0f",

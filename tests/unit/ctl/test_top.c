@@ -103,6 +103,28 @@ static void test_words(void **state)
 	assert_null(strchr(draw(&v), '\033'));
 }
 
+/* A single look knows no rate. */
+static void test_rate(void **state)
+{
+	static const struct { double ms, requests; const char *rate; } cases[] = {
+		{ 8000, 1200, "  17.0/s  " }, { 8000, 1234, "  0.0/s  " }, { 10000, 1234, "  -/s  " },
+		{ 8000, 1235, "  -/s  " },
+	};
+	const struct top_view v = { .columns = 100, .rows = 24, .sort = 'n' };
+	const struct status_all was = before.all;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		before.all.time_ms = cases[i].ms;
+		before.all.requests = cases[i].requests;
+		assert_non_null(strstr(draw(&v), cases[i].rate));
+	}
+	before.all = was;
+	buf_wipe(&out, SIZE_MAX);
+	top_view_draw(&v, &now, NULL, &out);
+	buf_add(&out, "", 1);
+	assert_non_null(strstr(out.p, "1234 requests  -/s  "));
+}
+
 /* A guess has a mark until the server's own times or sizes are known. */
 static void test_guesses_are_marked(void **state)
 {
@@ -182,6 +204,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fits_every_size), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_guesses_are_marked), cmocka_unit_test(test_sorts),
 		cmocka_unit_test(test_odd_pages),
 	};
