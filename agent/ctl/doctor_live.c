@@ -123,7 +123,8 @@ static int check_haproxy(struct live *l)
 		    "configuration", l->way.agent);
 	else if (up == 0)
 		status = live_lost("agent", "HAProxy holds each server of %s for down, so it asks none: start "
-		    "kvroute, and compare the server line with spop.listen", l->way.agent);
+		    "kvroute, compare the server line with spop.listen, and let HAProxy's group write to the "
+		    "agent's socket if that is a unix socket", l->way.agent);
 	else if ((status = check_pools(l, stat.p)) == 0)
 		live_passed("HAProxy", "%u of %u servers of %s are up", up, n, l->way.agent);
 	buf_free(&stat);
@@ -162,6 +163,9 @@ static int send_request(struct live *l)
 		return live_lost("request", "no frontend of a pool has a bind line that this host can use: name "
 		    "an address of HAProxy with --url, as 127.0.0.1:80 or https://127.0.0.1:443");
 	fd = tls ? live_connect_tls(host, &child, &why) : ctl_connect(host, &why);
+	if (fd < 0 && why == NULL)
+		return live_lost("request", "TLS needs the program openssl, which does not start: install it, or "
+		    "name an address without TLS of a frontend that leads to the same pool with --url");
 	if (fd < 0)
 		return live_lost("request", "HAProxy does not take connections at %s (%s): name the address of a "
 		    "frontend with --url", url, why);

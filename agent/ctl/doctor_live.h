@@ -49,7 +49,7 @@ bool live_counters(struct live_agent *x, double *decisions, double *done, double
 		   const char **why);
 
 /* Connect to <address> through TLS; any certificate will do. Returns a descriptor, and the process
- * that live_end_tls() ends; or -1 with a sentence in <why>. */
+ * that live_end_tls() ends; or -1 with a sentence in <why>, which is NULL without openssl. */
 int live_connect_tls(const char *address, pid_t *child, const char **why);
 void live_end_tls(pid_t child);
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -62,6 +63,9 @@ def case_arrives():
                      "/v1beta/models/m:countTokens"):
             is_lost(f, "filter", "did not ask the agent", "--path", path)
         is_lost(f, "request", "does not take connections", "--url", "127.0.0.1:1")
+        with unittest.mock.patch.dict(os.environ, PATH="/nowhere"):
+            is_lost(f, "request", "openssl, which does not start: install it", "--url",
+                    "https://127.0.0.1:%d" % f.port)
         is_lost(f, "HAProxy", "no answer from its stats socket", "--live", "/nowhere.sock")
         f.end("agent")
         wait_for("the agent's end", 10, lambda: f.up_servers("spoe_agent") == 0)
