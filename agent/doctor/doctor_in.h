@@ -238,6 +238,10 @@ int64_t dr_bufsize_large(const struct doctor *d);
 /* Return the port after the last ':' of an address; 0: none. */
 unsigned dr_port(const char *address);
 bool dr_same_address(const char *haproxys, const char *agents);
+/* Return the path of a unix socket; NULL: it is none. The end may be a blank. */
+const char *dr_unix_path(const char *address);
+/* Return the folder that HAProxy's worker changes its root to; NULL: none. */
+const char *dr_chroot(const struct doctor *d);
 
 /* Write the load line for <s> as load.sh does, without the indent. */
 const char *dr_load_line(struct doctor *d, const struct dr_section *s, const char *condition);
@@ -328,6 +332,8 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	    "the backend of the agent is missing or has no server") \
 	X(AGENT_ADDRESS, "agent_address", PROBLEM_COUNT, FAULT, \
 	    "the server line of the agent names no address of spop.listen") \
+	X(AGENT_CHROOT, "agent_chroot", PROBLEM_COUNT, WARNING, \
+	    "HAProxy looks for the agent's unix socket below its chroot") \
 	X(AGENT_MODE, "agent_mode", PROBLEM_COUNT, FAULT, \
 	    "the backend of the agent has mode http, so HAProxy does not start") \
 	X(AGENT_CHECK, "agent_check", PROBLEM_COUNT, FAULT, \

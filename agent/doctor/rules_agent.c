@@ -23,14 +23,53 @@ static bool has_agent(struct doctor *d, const struct dr_section *s)
 	return false;
 }
 
+/* Return the first TCP address of a list; NULL: there is none. */
+static const char *first_tcp(const char *const *list)
+{
+	for (size_t i = 0; i < DOCTOR_ADDRS && list[i] != NULL; i++) {
+		if (dr_unix_path(list[i]) == NULL)
+			return list[i];
+	}
+	return NULL;
+}
+
+/* HAProxy connects after chroot, so it finds a socket of the agent only below that folder. */
+static void check_chroot(struct doctor *d, const struct dr_line *l, const char *address)
+{
+	const char *folder = dr_chroot(d), *path = dr_unix_path(address),
+	    *tcp = first_tcp(d->o.agent.spop);
+
+	if (folder == NULL || path == NULL)
+		return;
+	if (tcp != NULL)
+		dr_say(d, DR_AGENT_CHROOT, l, folder, "write the address %s, unless %s%s leads to the agent",
+		    tcp, folder, path);
+	else
+		dr_say(d, DR_AGENT_CHROOT, l, folder, "name unix@%s%s in spop.listen, unless it leads to the "
+		    "agent", folder, path);
+}
+
+/* Tell if the agent listens where HAProxy finds the unix socket <address> below its chroot. */
+static bool is_below_chroot(struct doctor *d, const char *address)
+{
+	const char *folder = dr_chroot(d), *path = dr_unix_path(address);
+
+	return folder != NULL && path != NULL &&
+	    in_list(d->o.agent.spop, dr_printf(&d->mem, "%s%s", folder, path));
+}
+
 static void check_address(struct doctor *d, const struct dr_section *s, const struct dr_line *l)
 {
 	const struct doctor_agent *a = &d->o.agent;
 	bool another = has_agent(d, s);
 	const char *address = dr_address(d, l->w[2]);
 
-	if (in_list(a->spop, address))
+	if (is_below_chroot(d, address))
 		return;
+	if (in_list(a->spop, address)) {
+		check_chroot(d, l, address);
+		return;
+	}
 	if (in_list(a->feed, address))
 		dr_say(d, DR_SPOP_ON_FEED, l, address, "write the address %s", a->spop[0]);
 	else if (in_list(a->metrics, address))

@@ -95,6 +95,21 @@ int64_t dr_bufsize_large(const struct doctor *d)
 	return d->o.version < LARGE_SINCE ? 0 : global_size(d, "tune.bufsize.large", 0, &at);
 }
 
+const char *dr_chroot(const struct doctor *d)
+{
+	const char *folder = NULL;
+
+	for (size_t i = 0; i < d->sections.n; i++) {
+		const struct dr_section *s = &d->sections.p[i];
+
+		for (size_t j = 0; j < s->lines.n && s->kind == DR_GLOBAL; j++) {
+			if (dr_is(s->lines.p[j].w[0], "chroot") && s->lines.p[j].n > 1)
+				folder = s->lines.p[j].w[1];
+		}
+	}
+	return folder == NULL || dr_is(folder, "/") ? NULL : folder;
+}
+
 /* ---- addresses ----------------------------------------------------------------------------- */
 
 unsigned dr_port(const char *address)
@@ -109,8 +124,7 @@ unsigned dr_port(const char *address)
 	return (*end == '\0' || *end == ' ') && port < 65536 ? (unsigned)port : 0;
 }
 
-/* Return the path of a unix socket; NULL: it is none. The end may be a blank. */
-static const char *unix_path(const char *a)
+const char *dr_unix_path(const char *a)
 {
 	return dr_starts(a, "unix@") ? a + 5 : *a == '/' ? a : NULL;
 }
@@ -124,14 +138,14 @@ static bool is_loopback(const char *a)
 /* Without names, another host that is not loopback may be the agent's, so its port decides. */
 bool dr_same_address(const char *haproxys, const char *agents)
 {
-	const char *a, *b = unix_path(agents);
+	const char *a, *b = dr_unix_path(agents);
 	size_t n;
 
 	if (dr_starts(haproxys, "ipv4@") || dr_starts(haproxys, "ipv6@"))
 		haproxys += 5;
 	else if (dr_starts(haproxys, "udp@") || dr_starts(haproxys, "tcp@"))
 		haproxys += 4;
-	a = unix_path(haproxys);
+	a = dr_unix_path(haproxys);
 	if (a != NULL || b != NULL) {
 		n = b != NULL ? strcspn(b, " ") : 0;
 		return a != NULL && b != NULL && strlen(a) == n && strncmp(a, b, n) == 0;

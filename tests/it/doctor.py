@@ -47,6 +47,14 @@ def sub(old, new):
     return edit
 
 
+def chroot(agent):
+    """HAProxy changes its root as in Debian's file, and the agent's server has another address."""
+    def edit(text):
+        text = swap("global\n", "global\n    chroot /var/lib/haproxy\n")(text)
+        return swap("a1 127.0.0.1:9400", "a1 " + agent)(text)
+    return edit
+
+
 def drop(word):
     return sub(r"(?m)^ *(?!#)[^#\n]*%s.*\n" % word, "")
 
@@ -123,6 +131,11 @@ CASES = {
     "wrong port of the agent": (
         "agent_address",
         swap("a1 127.0.0.1:9400", "a1 127.0.0.1:9499"),
+        None,
+        "3.2"),
+    "agent's socket outside of the chroot": (
+        "agent_chroot",
+        chroot("unix@/run/kvroute/spop.sock"),
         None,
         "3.2"),
     "agent's line to the feed": (
@@ -726,6 +739,15 @@ def given():
         to.write(drop(r"set-var-fmt\(txn.load\)")(f.read()))
     status, text = doctor(TMP + "/stats.cfg", "3.2", "-f", TMP + "/agent.yaml")
     result(status == 0, "-f: stats_feed needs no load", text)
+    below = "unix@/var/lib/haproxy/run/kvroute/spop.sock"
+    for listen, good, told in ((below, 0, "no fault found"),
+                               ("unix@/run/kvroute/spop.sock", 1, "name %s in spop.listen" % below)):
+        with open(TMP + "/agent.yaml", "w") as f:
+            f.write('spop: {listen: ["%s"]}\n' % listen)
+        with open(TMP + "/haproxy.cfg") as f, open(TMP + "/chroot.cfg", "w") as to:
+            to.write(chroot("unix@/run/kvroute/spop.sock")(f.read()))
+        status, text = doctor(TMP + "/chroot.cfg", "3.2", "-f", TMP + "/agent.yaml")
+        result(status == good and told in text, "-f: chroot, the agent at " + listen, text)
 
 
 def levels():
