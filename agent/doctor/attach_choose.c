@@ -339,8 +339,8 @@ static void judge_pool(struct dr_plan *p, const struct dr_section *s)
 	}
 	if (servers.n > SERVERS_PRACTICAL && !p->d->o.agent.stats_feed)
 		dr_refuse(p, &s->at, "%s has %zu servers, too many for a line that reports each: write "
-		    "stats_feed: {sockets: [\"unix@/run/haproxy/admin.sock\"]} into the agent's configuration "
-		    "and name it with -f", s->name, servers.n);
+		    "stats_feed: {sockets: [\"unix@/run/haproxy/kvroute.sock\"]} into the agent's configuration, "
+		    "name it with -f, and write into global: " DR_STATS_LINE, s->name, servers.n);
 	vec_free(&servers);
 	if ((l = dr_find(p->d, s, "option", "persist")) != NULL)
 		dr_note(p, l, "option persist keeps requests on servers that are down: delete it");

@@ -109,8 +109,8 @@ static void check_format(struct doctor *d, const struct dr_section *s, const str
 			dr_say(d, DR_SERVER_UNNAMED, l, servers.p[i].name, "write the line: %s", fix);
 	}
 	if (servers.n > SERVERS_PRACTICAL)
-		dr_say(d, DR_LOAD_LONG, l, s->name, "delete the line and name HAProxy's stats socket in "
-		    "stats_feed");
+		dr_say(d, DR_LOAD_LONG, l, s->name, "delete the line, name a stats socket in stats_feed, and "
+		    "write into global: " DR_STATS_LINE);
 	vec_free(&servers);
 }
 
@@ -155,7 +155,8 @@ static void check_drain(struct doctor *d, const struct dr_section *s)
 			continue;
 		dr_say(d, DR_DRAIN_UNSEEN, servers.p[i].line, servers.p[i].name,
 		    "name HAProxy's stats socket in the agent's configuration: "
-		    "stats_feed: {sockets: [\"unix@/run/haproxy/admin.sock\"]}");
+		    "stats_feed: {sockets: [\"unix@/run/haproxy/kvroute.sock\"]}, and write into global: "
+		    DR_STATS_LINE);
 		break;
 	}
 	vec_free(&servers);

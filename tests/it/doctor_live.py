@@ -216,7 +216,7 @@ def case_drained():
             f.haproxy_command("set server pool/s1 " + word)
             text = live(f, "--wait", "900")[1]
             note = (r'(?m)^note  HAProxy: 1 server of pool is drained.*stats_feed: '
-                    r'\{sockets: \["unix@/.*admin.sock"\]\}$')
+                    r'\{sockets: \["unix@/.*admin.sock"\]\}, if the agent.s user may write to it$')
             cases.equal(bool(re.search(note, text)), told, text)
             cases.equal("drained" in text, told, text)
 

@@ -269,6 +269,23 @@ result $? "only its user may use it: $owners"
 inside kvroutectl -s $admin show info | grep -q '^requests: '
 result $? "kvroutectl -s gets an answer"
 
+# ---- a stats socket of its own, as README.md says ----
+
+line=$(sed -n 's/^ *# haproxy.cfg: \(stats socket .*\)/\1/p' README.md)
+own=$(cut -d ' ' -f 3 <<< "$line")
+inside cp $cfg /tmp/attached.cfg
+inside cp /etc/kvroute/kvroute.yaml /tmp/without.yaml
+inside sed -i "s,^global\$,&\n\t$line," $cfg
+inside sh -c "haproxy -c -q -f $cfg && systemctl reload haproxy &&
+	echo 'stats_feed: {sockets: [\"unix@$own\"]}' >> /etc/kvroute/kvroute.yaml &&
+	systemctl restart kvroute" &&
+	until_inside sh -c 'journalctl -u kvroute -o cat | grep -q "HAProxy stats socket answers"'
+status=$?
+result $status "HAProxy answers the agent at $own"
+[ $status -eq 0 ] || journal | tail -n 15
+inside sh -c "cat /tmp/attached.cfg > $cfg && cat /tmp/without.yaml > /etc/kvroute/kvroute.yaml &&
+	systemctl reload haproxy"
+
 # ---- credential, upgrade ----
 
 inside sh -c 'install -d -m 700 /etc/credstore &&
