@@ -20,10 +20,14 @@
 static int connect_socket(const char *socket, const char **why)
 {
 	char address[PATH_MOST + 8];
+	int fd;
 
 	snprintf(address, sizeof(address), "%s%.*s", strncmp(socket, "unix@", 5) == 0 ? "" : "unix@",
 	    PATH_MOST, socket);
-	return ctl_connect(address, why);
+	errno = 0;
+	if ((fd = ctl_connect(address, why)) < 0 && errno == ENOENT)
+		*why = "No such file or directory; the agent makes it at its start, if runtime.path is set";
+	return fd;
 }
 
 static int send_all(int fd, const char *p, size_t n, int64_t until)
