@@ -115,6 +115,9 @@ def drain_is_seen():
 @story
 def a_socket_that_denies():
     with Polled(polls=sockets) as f:
+        if "capabilities kept" in f.log():
+            print("skipped: a socket that denies, root keeps its capabilities with sanitizers")
+            return
         # another error came before: HAProxy was not there yet
         os.chmod(f.stats_path, 0)
         remedy = "kvroute.yaml(5), stats_feed.sockets"
