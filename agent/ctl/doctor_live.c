@@ -88,7 +88,8 @@ static void say_drained(const struct live *l, const char *pool, unsigned n)
 {
 	printf("note  HAProxy: %u server%s of %s %s drained, which HAProxy does not show the agent: set "
 	       "weight 0 instead, or write into the agent's configuration: stats_feed: {sockets: "
-	       "[\"%s%s\"]}, if the agent's user may write to it\n", n, n == 1 ? "" : "s", pool, n == 1 ? "is" : "are",
+	       "[\"%s%s\"]}, if the agent's user may write to it\n",
+	       n, n == 1 ? "" : "s", pool, n == 1 ? "is" : "are",
 	       l->a->live[0] == '/' ? "unix@" : "", l->a->live);
 }
 

@@ -203,7 +203,8 @@ run "why, a socket and an address" 64 "usage" ./kvroutectl why -s /x 127.0.0.1:1
 run "why, no such runtime socket" 1 "/no-such.sock: No such file" \
 	./kvroutectl why -s "$tmp/no-such.sock" one
 run "-s without a socket" 64 "usage" ./kvroutectl -s
-run "-s, no such socket" 1 "No such file or directory; the agent makes it at its start" ./kvroutectl -s "$tmp/no-such.sock" show info
+run "-s, no such socket" 1 "No such file or directory; the agent makes it at its start" \
+	./kvroutectl -s "$tmp/no-such.sock" show info
 run "top, nobody there" 1 "127.0.0.1:1: Connection refused" ./kvroutectl top -1 127.0.0.1:1
 run "trial, no address" 1 "nonsense: the address must be host:port" ./kvroutectl trial nonsense
 run "why, no such socket" 1 "No such file" ./kvroutectl why "unix@$tmp/no-such.sock"

@@ -740,8 +740,9 @@ def given():
     status, text = doctor(TMP + "/stats.cfg", "3.2", "-f", TMP + "/agent.yaml")
     result(status == 0, "-f: stats_feed needs no load", text)
     below = "unix@/var/lib/haproxy/run/kvroute/spop.sock"
+    outside = "unix@/run/kvroute/spop.sock"
     for listen, good, told in ((below, 0, "no fault found"),
-                               ("unix@/run/kvroute/spop.sock", 1, "name %s in spop.listen" % below)):
+                               (outside, 1, "name %s in spop.listen" % below)):
         with open(TMP + "/agent.yaml", "w") as f:
             f.write('spop: {listen: ["%s"]}\n' % listen)
         with open(TMP + "/haproxy.cfg") as f, open(TMP + "/chroot.cfg", "w") as to:
