@@ -28,8 +28,8 @@ uint64_t hash64_of(const struct hash_key *k, const void *p, size_t n);
 
 static inline uint64_t hash64(const struct hash_key *k, const void *p, size_t n)
 {
-	if (__builtin_constant_p(n) && n <= 64)		/* the compiler leaves the one case */
-		return XXH3_64bits_withSecret(p, n, k->secret, sizeof(k->secret));
+	if (__builtin_constant_p(n) && n > 16 && n <= 64)	/* XXH3's case for these lengths, inlined */
+		return XXH3_len_17to128_64b(p, n, k->secret, sizeof(k->secret), 0);
 	return hash64_of(k, p, n);
 }
 
