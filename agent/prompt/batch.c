@@ -99,6 +99,7 @@ static void ids_open(struct body *b)
 	b->r.batch.fill = 0;
 	b->r.batch.mark = b->r.batch.n_items > 0 ? BATCH : 0;
 	b->r.batch.any = false;
+	b->r.batch.used = true;
 }
 
 void batch_ids_end(struct body *b)

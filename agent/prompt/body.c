@@ -386,17 +386,10 @@ static void walk_reset(struct walk *w)
 
 void body_reset(struct body *b, enum prompt_api api)
 {
-	struct prompt *p = &b->prompt;
-	struct page_vec system = p->system, tools = p->tools, messages = p->messages;
 	unsigned int i;
 
-	mem_wipe(&b->r, sizeof(b->r));
-	memset(p, 0, sizeof(*p));
-	system.n = tools.n = messages.n = 0;
-	p->system = system;
-	p->tools = tools;
-	p->messages = messages;
-	p->api = api;
+	body_wipe(b);
+	b->prompt.api = api;
 	for (i = 0; i < 2; i++)
 		b->side[i].n = 0;
 	for (i = 0; i < TOOLS_SLOTS; i++)
@@ -410,7 +403,8 @@ void body_reset(struct body *b, enum prompt_api api)
 	b->trail.tools = (struct tools_value){ .n = 0 };
 	b->trail.ahead.made = 0;
 	b->trail.recalled = b->trail.known = b->trail.marks.n = b->trail.keys.n = 0;
-	b->trail.model = b->trail.lora = (struct prompt_name){ .n = 0 };
+	name_clear(&b->trail.model);
+	name_clear(&b->trail.lora);
 	walk_reset(&b->trail.walk);
 	json_init(&b->r.json, b->opts.max_depth, on_event, b);
 }

@@ -33,6 +33,7 @@ struct batch {
 	enum kind kind;
 	bool open;		/* inside a text */
 	bool any;		/* this list of ids is not empty */
+	bool used;		/* some list has begun, also of an earlier value */
 	uint32_t n_items;	/* prompts that were not empty */
 	uint32_t fill;		/* ids in <ids> */
 	uint64_t mark;
@@ -54,7 +55,7 @@ struct billing {
 	bool line_ended;
 };
 
-/* The state of one request; wiped before the next one. */
+/* The state of one request; wiped before the next one (body_wipe.c). */
 struct request {
 	struct json json;
 	uint8_t level[LEVELS];
@@ -64,11 +65,9 @@ struct request {
 	uint16_t drop_levels;		/* depth at which "cache_control" is dropped */
 	const struct rule *rule;	/* rule of the last key */
 	struct pager *out;
-	struct digest digest;
 	struct media media;
 	struct billing billing;
 	enum name_slot name_slot, lora_slot, user_slot;
-	struct prompt_name name;
 	bool salt_seen[3];		/* cache_salt, extra_key, images of generate */
 	uint64_t salt_hash[3];
 	const struct rule *prompt_rule;	/* rule of the key that the messages segment is from */
@@ -78,6 +77,9 @@ struct request {
 	bool options;
 	uint32_t output_limit[2];	/* by the rule's <arg> */
 	uint64_t system_units, message_units, tools_units[TOOLS_SLOTS];
+	/* these have room for text, of which most requests use little */
+	struct prompt_name name;
+	struct digest digest;
 	struct batch batch;
 	struct message msg;
 	struct pager tools;
@@ -200,6 +202,9 @@ uint64_t body_value_hash(struct body *b);	/* hash of the string or medium just c
 void body_taken(struct body *b);	/* handle the end of a consumed value */
 void body_enter(struct body *b, enum level what, enum json_event ev);
 
+/* body_wipe.c */
+void body_wipe(struct body *b);		/* set all that a request has changed to zero, but vectors */
+
 /* body_top.c: values of keys at the top of the body */
 /* Start the value of a key whose rule is b->r.rule. <ev>: its first event. */
 void body_top_value(struct body *b, enum json_event ev, struct span text);
@@ -238,7 +243,10 @@ const char *billing_find(struct span s);
 void named_set(struct body *b, enum name_slot slot, uint64_t h, struct span text);
 void conversation_start(struct body *b, enum json_event ev, struct span text);
 
-/* names.c: model, adapter, salt, user */
+/* names.c: model, adapter, salt, user. All bytes of a name after its text are zero. */
+void name_clear(struct prompt_name *m);
+void name_set(struct prompt_name *m, const char *s, uint16_t n);	/* without <seen> */
+void name_copy(struct prompt_name *to, const struct prompt_name *from);
 void name_start(struct body *b, enum json_event ev, struct span text);
 void name_element(struct body *b, enum json_event ev, struct span text);
 void name_done(struct body *b);

@@ -34,12 +34,10 @@ bool trail_take_front(struct body *b, const struct point *pt, const page_key *pa
 	if (page_vec_append(&p->system, pages, pt->mark.n_system) < 0 ||
 	    page_vec_append(&p->tools, pages + pt->mark.n_system, pt->mark.n_tools) < 0)
 		return false;
-	memcpy(p->model.s, names, pt->n_model);
-	memcpy(p->lora.s, names + pt->n_model, pt->n_lora);
-	p->model.n = pt->n_model;
-	p->lora.n = pt->n_lora;
-	b->trail.model = p->model;
-	b->trail.lora = p->lora;
+	name_set(&p->model, names, pt->n_model);
+	name_set(&p->lora, names + pt->n_model, pt->n_lora);
+	name_copy(&b->trail.model, &p->model);
+	name_copy(&b->trail.lora, &p->lora);
 	memcpy(b->trail.named, names + pt->n_model + pt->n_lora, sizeof(b->trail.named));
 	memcpy(p->named, b->trail.named, sizeof(p->named));
 	p->previous = b->trail.named[PROMPT_NAMED];

@@ -53,8 +53,8 @@ static void rewind_to(struct body *b, const struct mark *m)
 	p->system.n = m->n_system;
 	p->tools.n = m->n_tools;
 	p->messages.n = m->n_messages;
-	p->model = trail.model;
-	p->lora = trail.lora;
+	name_copy(&p->model, &trail.model);
+	name_copy(&p->lora, &trail.lora);
 	memcpy(p->named, trail.named, sizeof(p->named));
 	p->previous = trail.named[PROMPT_NAMED];
 	trail_restore(b, m);

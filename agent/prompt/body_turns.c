@@ -81,8 +81,8 @@ void body_border(struct body *b)
 	}
 	m = mark_of(b);
 	if (t->marks.n == 0) {
-		t->model = b->prompt.model;
-		t->lora = b->prompt.lora;
+		name_copy(&t->model, &b->prompt.model);
+		name_copy(&t->lora, &b->prompt.lora);
 		memcpy(t->named, b->prompt.named, sizeof(b->prompt.named));
 		t->named[PROMPT_NAMED] = b->prompt.previous;
 	}

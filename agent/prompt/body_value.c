@@ -155,7 +155,7 @@ void body_value_read(struct body *b, enum take what, enum after after, enum json
 	r->drop_levels = 0;
 	digest_start(&r->digest);
 	if (what == TAKE_NAME)
-		r->name.n = 0;
+		name_clear(&r->name);
 	if (what == TAKE_MEDIA)
 		memset(&r->media, 0, sizeof(r->media));
 	body_value_event(b, r->json.depth, ev, text);

@@ -44,11 +44,11 @@ struct message {
 	uint64_t role, name, type;	/* hashes; 0: absent */
 	const struct rule *last[RUNS];	/* rule of the key that each run is from */
 	struct page_vec *v;		/* the segment */
-	struct pager run[RUNS];
-	struct part part[PART_LEVELS];
 	/* a tool call */
 	bool args_seen;
 	uint64_t call_name;
+	struct pager run[RUNS];
+	struct part part[PART_LEVELS];
 };
 
 /* Start a message at the end of <v>. <side>: two vectors, for calls and aside. */

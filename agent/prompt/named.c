@@ -55,7 +55,7 @@ static uint64_t part_hash(const struct body *b, struct span s)
 
 uint64_t prompt_response_hash(const struct hash_key *key, struct span id)
 {
-	struct digest d;
+	struct digest d = { .used = 0 };
 
 	digest_start(&d);
 	digest_add(&d, key, id.p, id.n);

@@ -13,8 +13,29 @@
 
 enum { BOTH_SALTS = 0x53414c54 };
 
+void name_set(struct prompt_name *m, const char *s, uint16_t n)
+{
+	if (m->n > n)
+		memset(m->s + n, 0, m->n - n);
+	memcpy(m->s, s, n);
+	m->n = n;
+}
+
+void name_clear(struct prompt_name *m)
+{
+	name_set(m, "", 0);
+	m->seen = false;
+}
+
+void name_copy(struct prompt_name *to, const struct prompt_name *from)
+{
+	name_set(to, from->s, from->n);
+	to->seen = from->seen;
+}
+
 static void name_hash(struct prompt_name *m, uint64_t h)
 {
+	name_clear(m);
 	m->n = (uint16_t)snprintf(m->s, sizeof(m->s), "hash:%016llx", (unsigned long long)h);
 	m->seen = true;
 }
@@ -81,7 +102,7 @@ static void salt_done(struct body *b, enum name_slot slot, uint64_t h, bool text
 	r->salt_hash[i] = h;
 	n = r->salt_seen[0] + r->salt_seen[1] + r->salt_seen[2];
 	if (n == 1 && text && slot != NAME_IMAGES)
-		b->prompt.salt = r->name;
+		name_copy(&b->prompt.salt, &r->name);
 	else
 		salt_join(b);
 }
@@ -97,7 +118,6 @@ void name_done(struct body *b)
 		named_set(b, slot, n > 0 ? h | 1 : 0, span_of(r->name.s, r->name.n));
 	if (text && n > PROMPT_NAME_MAX)
 		name_hash(&r->name, h);
-	r->name.s[r->name.n] = '\0';
 	r->name.seen = true;
 	if (slot > NAME_META_USER)
 		return;
@@ -110,7 +130,7 @@ void name_done(struct body *b)
 			return;
 		*holder = slot;
 	}
-	*name_of(b, slot) = r->name;
+	name_copy(name_of(b, slot), &r->name);
 }
 
 /* Forget the earlier value of a key that comes again. */
@@ -133,8 +153,7 @@ static void name_void(struct body *b, enum name_slot slot)
 		m->seen = false;
 	}
 	if (!m->seen)
-		m->n = 0;
-	m->s[m->n] = '\0';
+		name_clear(m);
 }
 
 void name_start(struct body *b, enum json_event ev, struct span text)

@@ -161,6 +161,8 @@ void digest_add(struct digest *d, const struct hash_key *key, const char *p, siz
 			k = n;
 		memcpy(d->buf + d->fill, p, k);
 		d->fill += (uint32_t)k;
+		if (d->used < d->fill)
+			d->used = d->fill;
 		p += k;
 		n -= k;
 		if (d->fill < DIGEST_CHUNK)
@@ -173,6 +175,8 @@ void digest_add(struct digest *d, const struct hash_key *key, const char *p, siz
 	if (n > 0)
 		memcpy(d->buf, p, n);
 	d->fill = (uint32_t)n;
+	if (d->used < d->fill)
+		d->used = d->fill;
 }
 
 /* A string shorter than one chunk, as most names are, takes a single hash. */
@@ -185,7 +189,7 @@ uint64_t digest_end(struct digest *d, const struct hash_key *key)
 
 uint64_t digest_of(const struct hash_key *key, struct span s)
 {
-	struct digest d;
+	struct digest d = { .used = 0 };
 
 	digest_start(&d);
 	digest_add(&d, key, s.p, s.n);

@@ -31,7 +31,7 @@ struct pager {
 	uint64_t n_units;	/* bytes so far, including the unfinished page */
 	uint64_t mark;		/* mixed into the key of the next page, if not 0 */
 	uint32_t fill;
-	uint8_t buf[TEXT_PAGE_MAX];	/* the unfinished page */
+	uint8_t buf[TEXT_PAGE_MAX];	/* the unfinished page; only the first env->page bytes are used */
 };
 
 void pager_start(struct pager *pg, struct page_vec *v, uint64_t mark);
@@ -50,6 +50,7 @@ uint64_t pager_rest(const struct page_env *env, const struct pager *pg);
 struct digest {
 	uint64_t h, n;
 	uint32_t fill;
+	uint32_t used;		/* the most bytes that <buf> held, whatever was started since */
 	uint8_t buf[DIGEST_CHUNK];
 };
 
