@@ -258,7 +258,8 @@ static void open_level(struct json *j, const char *p, bool object)
 		json_emit(j, object ? JSON_OBJECT : JSON_ARRAY, NULL, 0);
 		j->from = j->as_text ? p : NULL;
 		if (j->skip_to > j->edge) {
-			json_value_end(j);
+			if (j->resume == IN_NOTHING)	/* else json_enter_string() */
+				json_value_end(j);
 			return;
 		}
 	}
@@ -490,6 +491,24 @@ void json_skip(struct json *j, uint64_t offset)
 	j->skip_to = offset;
 }
 
+struct span json_at_hand(const struct json *j)
+{
+	const char *p = j->begin + (j->edge - j->offset);
+
+	return span_of(p, (size_t)(j->end - p));
+}
+
+void json_enter_string(struct json *j, size_t n)
+{
+	j->skip_to = j->edge + n;
+	j->depth++;
+	j->in_key = false;
+	j->resume = IN_STRING;
+	j->text_n = 0;
+	j->high = 0;
+	j->utf8_n = 0;
+}
+
 /* Return where reading continues: <p>, or the end of a value that is left out. */
 static const char *skipped(const struct json *j, const char *p, const char *end)
 {
@@ -515,6 +534,7 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 	if (j->state == JSON_BAD || n == 0)
 		return j->state;
 	j->begin = begin;
+	j->end = end;
 	p = skipped(j, p, end);
 	while (p < end && j->state != JSON_BAD) {
 		if (j->as_text)
@@ -531,7 +551,7 @@ enum json_state json_feed(struct json *j, const char *p, size_t n)
 			p = skipped(j, p, end);
 	}
 	json_text_until(j, p);
-	j->begin = NULL;
+	j->begin = j->end = NULL;
 	j->offset += (uint64_t)(p - begin);
 	if (j->state == JSON_MORE && j->expect == EXPECT_NOTHING)
 		j->state = JSON_DONE;

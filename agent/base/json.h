@@ -79,8 +79,8 @@ struct json {
 	bool as_text, dropping, had_member;
 	uint16_t text_depth, drop_depth;
 	const char *drop_key;		/* of static storage */
-	/* during json_feed(): start of the input; start of the text not reported yet */
-	const char *begin, *from;
+	/* during json_feed(): start and end of the input; start of the text not reported yet */
+	const char *begin, *end, *from;
 };
 
 /* Prepare <j> to read one value of at most <max_depth> levels (bounded by JSON_DEPTH_MAX). */
@@ -95,6 +95,15 @@ void json_as_text(struct json *j, uint16_t levels, const char *drop_key);
 /* Leave out the object or array that starts now, whose bytes are known: it ends before <offset>.
  * The sink calls this at JSON_OBJECT or JSON_ARRAY; its content and its end have no events. */
 void json_skip(struct json *j, uint64_t offset);
+
+/* Return the bytes at hand from the bracket of the object that starts now. The sink calls this at
+ * JSON_OBJECT. */
+struct span json_at_hand(const struct json *j);
+
+/* Go on inside a string of the object that starts now: its first <n> bytes at hand are whole
+ * members, and a key with the opening quote of its value. The sink calls this at JSON_OBJECT, and
+ * does what these bytes mean: they have no events, nor has the start of the string. */
+void json_enter_string(struct json *j, size_t n);
 
 /* Consume <n> more bytes. Returns the state after them; j->offset says how many were consumed. */
 enum json_state json_feed(struct json *j, const char *p, size_t n);

@@ -2,8 +2,9 @@
  *
  * level[d] is the kind of the container open at depth d, if it has a rule; none is deeper than
  * LEVELS. At a key the machine looks up its rule (rules.c). At the start of the value the rule
- * decides: enter a container, or consume the value whole (body_value.c). The machine never looks
- * ahead and keeps no text except one page that is not full yet.
+ * decides: enter a container, or consume the value whole (body_value.c). The machine looks
+ * ahead only for the usual beginning of a message (body_message.c), and keeps no text except one
+ * page that is not full yet.
  *
  * Files:   body_top.c      values of keys at the top    message.c  pages of messages, parts, calls
  *          body_message.c  values inside messages        names.c    model, adapter, salt, user
@@ -120,12 +121,7 @@ void body_taken(struct body *b)
 		batch_text_end(b);
 		break;
 	case AFTER_ROLE:
-		m->role = body_value_hash(b);
-		if (b->prompt.api == API_CONTENTS && m->role == b->h_model)
-			m->role = b->h_assistant;
-		m->role_seen = true;
-		b->prompt.developer |= m->role == b->h_developer ||
-				       (m->role == b->h_system && b->prompt.api == API_MESSAGES);
+		body_role(b, body_value_hash(b));
 		break;
 	case AFTER_MESSAGE_NAME:
 		m->name = body_value_hash(b);

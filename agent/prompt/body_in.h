@@ -215,6 +215,7 @@ void body_top_end(struct body *b);	/* the end of the body: append functions and 
 /* body_message.c: values inside messages */
 void body_messages(struct body *b, enum json_event ev);	/* the list, or one text */
 void body_message(struct body *b, enum json_event ev);		/* one element of it */
+void body_role(struct body *b, uint64_t hash);		/* the open message has the role of <hash> */
 bool body_message_leads(const struct body *b);	/* its role is system or developer */
 uint64_t body_message_units(const struct message *m);
 void body_message_end(struct body *b, bool keep_empty);

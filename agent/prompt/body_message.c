@@ -23,15 +23,15 @@ void body_messages(struct body *b, enum json_event ev)
 	}
 }
 
-void body_message(struct body *b, enum json_event ev)
+
+void body_role(struct body *b, uint64_t hash)
 {
-	if (ev != JSON_OBJECT) {
-		body_value_skip(b, ev);
-		return;
-	}
-	b->r.found = true;
-	message_open(&b->env, &b->r.msg, &b->prompt.messages, b->side);
-	body_enter(b, IN_MESSAGE, ev);
+	struct message *m = &b->r.msg;
+
+	m->role = b->prompt.api == API_CONTENTS && hash == b->h_model ? b->h_assistant : hash;
+	m->role_seen = true;
+	b->prompt.developer |= m->role == b->h_developer ||
+			       (m->role == b->h_system && b->prompt.api == API_MESSAGES);
 }
 
 bool body_message_leads(const struct body *b)
@@ -120,6 +120,71 @@ static void calls_start(struct body *b, enum json_event ev)
 		body_value_skip(b, ev);
 	}
 }
+
+/* ---- the beginning of a message ------------------------------------------------------------- */
+
+/* Nearly all messages begin so, with or without spaces. Their first events, from the key "role" to
+ * the start of the content, cost more than all others of a short message. */
+#define TEXT(lit)	{ lit, sizeof(lit) - 1 }
+#define OPENINGS(role)	{ TEXT("{\"role\":\"" role "\",\"content\":\""), \
+			  TEXT("{\"role\": \"" role "\", \"content\": \"") }
+#define OPENING_EVENTS	5	/* a key, the start and the end of a string, a key, the start of one */
+#define ROLE_AT		9
+
+enum opened { OPENED_USER, OPENED_ASSISTANT, OPENED_SYSTEM, OPENED_OTHER };
+
+static const struct span openings[OPENED_OTHER][2] = {
+	OPENINGS("user"), OPENINGS("assistant"), OPENINGS("system"),
+};
+
+/* Tell which role a message has that begins with <s>, and how many bytes its opening has. */
+static enum opened opening_of(struct span s, size_t *n)
+{
+	bool spaced = s.n > ROLE_AT + 1 && s.p[ROLE_AT - 1] == ' ';
+	char c = s.n > ROLE_AT + 1 ? s.p[ROLE_AT + spaced] : 0;
+	enum opened o = c == 'u' ? OPENED_USER : c == 'a' ? OPENED_ASSISTANT :
+			c == 's' ? OPENED_SYSTEM : OPENED_OTHER;
+
+	if (o == OPENED_OTHER)
+		return o;
+	*n = openings[o][spaced].n;
+	return *n <= s.n && memcmp(s.p, openings[o][spaced].p, *n) == 0 ? o : OPENED_OTHER;
+}
+
+static bool has_openings(enum prompt_api api)
+{
+	return api == API_CHAT || api == API_MESSAGES || api == API_RESPONSES;
+}
+
+/* Take role and the start of a content at once, if the message that starts now begins with them. */
+static void opening_take(struct body *b)
+{
+	size_t n;
+	enum opened o = opening_of(json_at_hand(&b->r.json), &n);
+
+	if (o == OPENED_OTHER)
+		return;
+	json_enter_string(&b->r.json, n);
+	b->prompt.n_events += OPENING_EVENTS;
+	body_role(b, o == OPENED_USER ? b->h_user : o == OPENED_ASSISTANT ? b->h_assistant : b->h_system);
+	b->r.rule = rule_content(b->prompt.api);
+	content_start(b, JSON_STRING);
+}
+
+void body_message(struct body *b, enum json_event ev)
+{
+	if (ev != JSON_OBJECT) {
+		body_value_skip(b, ev);
+		return;
+	}
+	b->r.found = true;
+	message_open(&b->env, &b->r.msg, &b->prompt.messages, b->side);
+	body_enter(b, IN_MESSAGE, ev);
+	if (has_openings(b->prompt.api))
+		opening_take(b);
+}
+
+/* ---- values of a message -------------------------------------------------------------------- */
 
 /* Consume arguments of any type: a string as text, any other value as JSON text after a mark. */
 static void value_start(struct body *b, struct pager *pg, enum after after, enum json_event ev,

@@ -149,7 +149,7 @@ static const struct rule limits[] = {
 
 static const struct rule message[] = {
 	RULE("role", ACT_ROLE, 0),
-	RULE("content", ACT_CONTENT, 0),
+	RULE("content", ACT_CONTENT, 0),	/* the second: rule_content() */
 	RULE("tool_calls", ACT_CALLS, 0),
 	RULE("name", ACT_MESSAGE_NAME, 0),
 	RULE("reasoning_content", ACT_ASIDE, 0),
@@ -161,7 +161,7 @@ static const struct rule message[] = {
 
 static const struct rule item[] = {
 	RULE("role", ACT_ROLE, 0),
-	RULE("content", ACT_CONTENT, 0),
+	RULE("content", ACT_CONTENT, 0),	/* the second: rule_content() */
 	RULE("type", ACT_TYPE, 0),
 	RULE("name", ACT_MESSAGE_NAME, 0),
 	RULE("output", ACT_CONTENT, 1),
@@ -265,6 +265,11 @@ const struct rule *rule_find(enum prompt_api api, enum place place, struct span 
 		return look(call, key);
 	}
 	return NULL;
+}
+
+const struct rule *rule_content(enum prompt_api api)
+{
+	return &(api == API_RESPONSES ? item : message)[1];
 }
 
 unsigned int rule_part_bit(const struct rule *r)

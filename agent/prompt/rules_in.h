@@ -83,6 +83,9 @@ struct rule {
 /* Return the rule of <key> in <place>, or NULL if the key does not count there. */
 const struct rule *rule_find(enum prompt_api api, enum place place, struct span key);
 
+/* Return the rule of "content" in PLACE_MESSAGE of an API whose messages have that key. */
+const struct rule *rule_content(enum prompt_api api);
+
 /* Return the number of a rule of PLACE_PART, below 64. */
 unsigned int rule_part_bit(const struct rule *r);
 

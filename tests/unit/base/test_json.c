@@ -715,6 +715,51 @@ static void a_value_that_is_left_out_has_no_further_events(void **state)
 	}
 }
 
+#define ENTERED	"{\"a\":\""
+
+/* Enters an object that is at hand as far as ENTERED. */
+static void enter_object(void *arg, const struct json *j, enum json_event ev, struct span text)
+{
+	struct skipper *s = arg;
+	struct span hand;
+
+	s->events[s->n++] = (char)('a' + ev);
+	if (ev == JSON_OBJECT_END)
+		assert_int_equal(j->edge, 19);
+	if (ev != JSON_OBJECT)
+		return;
+	hand = json_at_hand(j);
+	assert_int_equal(j->edge, 1);
+	assert_int_equal(hand.n, s->upto - 1);
+	if (hand.n >= strlen(ENTERED) && memcmp(hand.p, ENTERED, strlen(ENTERED)) == 0)
+		json_enter_string(&s->json, strlen(ENTERED));
+}
+
+static void a_string_that_is_entered_has_no_event_for_its_start(void **state)
+{
+	static const char text[] = "[{\"a\":\"x\\ny\",\"b\":1}]";
+	static const enum json_event entered[] = {
+		JSON_ARRAY, JSON_OBJECT, JSON_STRING_PART, JSON_STRING_PART, JSON_STRING_END, JSON_KEY,
+		JSON_NUMBER, JSON_OBJECT_END, JSON_ARRAY_END
+	};
+	struct skipper s = { .upto = sizeof(text) - 1 };
+
+	json_init(&s.json, 9, enter_object, &s);
+	assert_int_equal(json_feed(&s.json, text, s.upto), JSON_DONE);
+	assert_int_equal(s.n, sizeof(entered) / sizeof(entered[0]));
+	for (unsigned i = 0; i < s.n; i++)
+		assert_int_equal(s.events[i], 'a' + entered[i]);
+	for (size_t cut = 2; cut < sizeof(text) - 1; cut++) {	/* at hand are only bytes of this call */
+		memset(&s, 0, sizeof(s));
+		s.upto = cut;
+		json_init(&s.json, 9, enter_object, &s);
+		assert_int_equal(json_feed(&s.json, text, cut), JSON_MORE);
+		assert_int_equal(
+		    json_feed(&s.json, text + cut, sizeof(text) - 1 - cut), JSON_DONE);
+		assert_int_equal(s.events[s.n - 1], 'a' + JSON_ARRAY_END);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -733,6 +778,7 @@ int main(void)
 		cmocka_unit_test(test_as_text_chance),
 		cmocka_unit_test(test_scan),
 		cmocka_unit_test(a_value_that_is_left_out_has_no_further_events),
+		cmocka_unit_test(a_string_that_is_entered_has_no_event_for_its_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
