@@ -134,7 +134,8 @@ void message_close(struct page_env *env, struct message *m, bool keep_empty)
 	if (!keep_empty && m->v->n == m->start && m->run[RUN_CONTENT].fill == 0)
 		return;
 	for (i = RUN_CALLS; i < RUNS; i++)
-		page_append(env, m->v, m->run[i].v->p, m->run[i].v->n);
+		if (m->run[i].v->n > 0)
+			page_append(env, m->v, m->run[i].v->p, m->run[i].v->n);
 	page_push(env, m->v, final_key(env, m));
 }
 

@@ -23,7 +23,9 @@ void name_set(struct prompt_name *m, const char *s, uint16_t n)
 
 void name_clear(struct prompt_name *m)
 {
-	name_set(m, "", 0);
+	if (m->n > 0)		/* six names of each body are cleared, and most are empty */
+		memset(m->s, 0, m->n);
+	m->n = 0;
 	m->seen = false;
 }
 

@@ -98,12 +98,14 @@ struct scanned_key request_scanned_key(const struct request *rq, const struct re
 /* Use the scanner that the message <model> has left, if it has read this body. */
 static bool use_scanned(struct request *rq, const struct request_message *m)
 {
-	const struct scanned_key k = request_scanned_key(rq, m);
 	struct request_env *env = rq->env;
 	struct scanned_note note;
+	struct scanned_key k;
 
-	if (rq->aside || !m->has_uid ||
-	    !scanned_take(&env->scanned, env->key, &k, &note, &rq->scratch->body))
+	if (rq->aside || !m->has_uid || !scanned_any(&env->scanned))
+		return false;
+	k = request_scanned_key(rq, m);
+	if (!scanned_take(&env->scanned, env->key, &k, &note, &rq->scratch->body))
 		return false;
 	rq->scanned = true;
 	rq->heads_scope = note.scope;

@@ -135,8 +135,6 @@ bool scanned_take(struct scanned *t, const struct hash_key *key, const struct sc
 	uint64_t hash;
 	bool found = false;
 
-	if (__atomic_load_n(&t->n, __ATOMIC_RELAXED) == 0)	/* no message <model> came lately */
-		return false;
 	pthread_mutex_lock(&t->lock);
 	found = place_find(t, k) != NULL;
 	pthread_mutex_unlock(&t->lock);
@@ -159,7 +157,7 @@ bool scanned_take(struct scanned *t, const struct hash_key *key, const struct sc
 
 void scanned_age(struct scanned *t, msec then)
 {
-	if (__atomic_load_n(&t->n, __ATOMIC_RELAXED) == 0)
+	if (!scanned_any(t))
 		return;
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < SCANNED_PLACES; i++)

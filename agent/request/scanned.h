@@ -63,6 +63,12 @@ void scanned_fini(struct scanned *t);
 void scanned_put(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
     const struct scanned_note *note, const struct prompt_opts *o, struct body **body, msec now);
 
+/* Tell if any body is stored. Takes no lock: without messages <model> none ever is. */
+static inline bool scanned_any(const struct scanned *t)
+{
+	return __atomic_load_n(&t->n, __ATOMIC_RELAXED) != 0;
+}
+
 /* Exchange <*body> for the one stored under <k>, and set <note>. Returns false if there is none. */
 bool scanned_take(struct scanned *t, const struct hash_key *key, const struct scanned_key *k,
     struct scanned_note *note, struct body **body);
