@@ -191,6 +191,26 @@ bool trail_find_tip(
 	return turns_find_tip(t, b->trail.key, of, span_of(p, n), &b->trail.copy, &key) > 0;
 }
 
+/* The same, whether the first chunk has a hole or not. Bodies of Claude Code have one, so it is
+ * searched first in their API. In others few do, and a first chunk that is known as it is has none,
+ * or needs none: the search would cost as much as the rest of a short turn. */
+static bool walk_all(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n,
+    struct turns_tail *tails)
+{
+	struct trail *tr = &b->trail;
+	size_t chunk = turns_options(t)->chunk_bytes;
+	bool first = b->prompt.api == API_MESSAGES;
+
+	if (n >= chunk && first)
+		tr->hole = billing_hole(b, span_of(p, chunk));
+	if (!walk_chunks(b, t, tenant, p, n, tails))
+		return false;
+	if (n < chunk || first || tr->known > 0)
+		return true;
+	tr->hole = billing_hole(b, span_of(p, chunk));
+	return tr->keys.n > 0 || walk_chunks(b, t, tenant, p, n, tails);	/* 0: <b> was reset */
+}
+
 size_t body_recall(
     struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n)
 {
@@ -199,9 +219,7 @@ size_t body_recall(
 
 	if (t == NULL || n < turns_options(t)->least_bytes)
 		return 0;
-	if (n >= turns_options(t)->chunk_bytes)
-		tr->hole = billing_hole(b, span_of(p, turns_options(t)->chunk_bytes));
-	if (!walk_chunks(b, t, tenant, p, n, tails) ||
+	if (!walk_all(b, t, tenant, p, n, tails) ||
 	    (trail_find_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk) &&
 		!take_point(b))) {
 		body_reset(b, b->prompt.api);
