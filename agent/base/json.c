@@ -510,12 +510,14 @@ void json_enter_string(struct json *j, size_t n)
 }
 
 /* Return where reading continues: <p>, or the end of a value that is left out. */
-static const char *skipped(const struct json *j, const char *p, const char *end)
+static const char *skipped(struct json *j, const char *p, const char *end)
 {
 	uint64_t at = j->offset + (uint64_t)(p - j->begin);
 
-	if (j->skip_to <= at)
+	if (j->skip_to <= at) {
+		j->skip_to = 0;
 		return p;
+	}
 	return j->skip_to - at < (uint64_t)(end - p) ? p + (j->skip_to - at) : end;
 }
 

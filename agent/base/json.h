@@ -61,7 +61,7 @@ struct json {
 	uint64_t offset;		/* bytes consumed so far; on JSON_BAD: the offset of the error */
 	/* when an object or array starts: the offset of its bracket; when it ends: that after it */
 	uint64_t edge;
-	uint64_t skip_to;		/* offset at which reading continues, if larger than <offset> */
+	uint64_t skip_to;		/* offset at which reading continues, if larger; 0: none is */
 	int64_t integer;		/* at JSON_NUMBER: the value, or -1 if only the text has it */
 	uint16_t depth, max_depth;
 	uint8_t state, resume;		/* enum json_state, enum json_resume */
