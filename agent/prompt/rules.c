@@ -31,6 +31,9 @@
 
 static const struct rule top_all[] = {
 	RULE("model", ACT_NAME, NAME_MODEL),
+	RULE("stream", ACT_STREAM, 0),
+	RULE("max_tokens", ACT_LIMIT, 0),
+	RULE("max_completion_tokens", ACT_LIMIT, 1),
 	RULE("user", ACT_NAME, NAME_USER),
 	RULE("metadata", ACT_METADATA, 0),
 	RULE("prompt_cache_key", ACT_NAME, NAME_CACHE_KEY),
@@ -42,10 +45,7 @@ static const struct rule top_all[] = {
 	RULE("lora_path", ACT_NAME, NAME_LORA_PATH),
 	RULE("lora_name", ACT_NAME, NAME_LORA_NAME),
 	RULE("adapter_id", ACT_NAME, NAME_ADAPTER),
-	RULE("stream", ACT_STREAM, 0),
 	RULE("priority", ACT_PRIORITY, 0),
-	RULE("max_tokens", ACT_LIMIT, 0),
-	RULE("max_completion_tokens", ACT_LIMIT, 1),
 	RULE("max_output_tokens", ACT_LIMIT, 0),
 	RULE("nvext", ACT_NVEXT, 0),
 	END
