@@ -102,11 +102,12 @@ static void test_messages(void **state)
 				}
 }
 
-/* Neither key was hashed by itself. */
+/* No role was hashed. */
 static void test_taken(void **state)
 {
 	static const char *const begun[] = {
-		"{\"messages\":[{\"role\":\"user\",\"content\":\"", "{\"messages\":[{\"role\": \"user\", \"content\": \"",
+		"{\"messages\":[{\"role\":\"user\",\"content\":\"",
+		"{\"messages\":[{\"role\": \"user\", \"content\": \"",
 		"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x",
 		"{\"messages\":[{\"role\":\"system\",\"content\":\"x",
 	};
