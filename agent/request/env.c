@@ -4,21 +4,12 @@
 
 #define SEGMENTS_THREADS	16	/* threads that use the segment cache at once; sizes its locks */
 
-static bool has_tokenizer(const struct model_table *t)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		if (t->list[i].tok != NULL)
-			return true;
-	}
-	return t->fallback->tok != NULL;
-}
-
 /* Make the segment cache with the first tokenizer. It stays, wiped, after the last one. */
 static int make_segments(struct request_env *env, const struct request_opts *o, size_t max_bytes)
 {
 	const struct segcache_opts so = { .max_bytes = max_bytes, .threads = SEGMENTS_THREADS };
 
-	if (env->segments != NULL || max_bytes < SEGCACHE_LEAST || !has_tokenizer(&o->models))
+	if (env->segments != NULL || max_bytes < SEGCACHE_LEAST || !models_have_tokenizer(&o->models))
 		return 0;
 	env->segments = segcache_new(&so, env->key);
 	return env->segments != NULL ? 0 : -1;
@@ -95,6 +86,11 @@ int request_scratch_init(
     struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key)
 {
 	return (s->body = body_new(o, key)) != NULL ? 0 : -1;
+}
+
+bool request_scratch_ready(struct request_scratch *s)
+{
+	return s->tok != NULL || (s->tok = tok_scratch_new()) != NULL;
 }
 
 static void drop_ids(struct request_scratch *s)

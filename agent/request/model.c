@@ -53,6 +53,15 @@ static bool is_adapter(const struct model_opts *m, struct span name)
 	return false;
 }
 
+bool models_have_tokenizer(const struct model_table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->list[i].tok != NULL)
+			return true;
+	}
+	return t->fallback->tok != NULL;
+}
+
 const struct model_opts *model_options_of(const struct model_table *t, struct span name)
 {
 	for (size_t i = 0; i < t->n; i++)

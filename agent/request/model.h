@@ -77,6 +77,9 @@ void model_defaults(struct model_opts *o);
  * entry: about 10 ns for a name. */
 const struct model_opts *model_options_of(const struct model_table *t, struct span name);
 
+/* Tell if any of them is encoded to ids. */
+bool models_have_tokenizer(const struct model_table *t);
+
 /* Return the name that <asked> counts under, <m> being its options: of aliases the one name, else
  * <asked> itself. The result points to either. */
 struct span model_name_of(const struct model_opts *m, struct span asked);

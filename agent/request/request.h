@@ -89,6 +89,10 @@ int request_scratch_init(
     struct request_scratch *s, const struct prompt_opts *o, const struct hash_key *key);
 void request_scratch_fini(struct request_scratch *s);
 
+/* Get the memory of the tokenizer, for which the first prompt in token mode would wait. Returns
+ * false if there is none: then that prompt asks again. */
+bool request_scratch_ready(struct request_scratch *s);
+
 /* Wipe all that the last prompts left, with the tokenizer's cache of pieces. Meant for when no
  * request has come for a moment, because the next requests must fill that cache again. */
 void request_scratch_wipe(struct request_scratch *s);

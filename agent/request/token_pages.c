@@ -71,11 +71,6 @@ static uint64_t tokens_of(const struct prompt_ids *ids)
 	return n + (uint64_t)((double)ids->left * (double)ids->n / (double)ids->bytes);
 }
 
-static bool has_tok(struct request_scratch *s)
-{
-	return s->tok != NULL || (s->tok = tok_scratch_new()) != NULL;
-}
-
 /* Encode a prompt that is text. */
 static enum ids_result ids_of_text(struct request *rq, struct prompt_ids *out)
 {
@@ -94,7 +89,7 @@ static enum ids_result ids_of_text(struct request *rq, struct prompt_ids *out)
 		return IDS_NONE;
 	}
 	w = text_of(rq);
-	if (w == NULL || !has_tok(s)) {
+	if (w == NULL || !request_scratch_ready(s)) {
 		rq->news.failed = true;
 		return IDS_FAILED;
 	}
@@ -114,7 +109,7 @@ static bool make_ids(struct request *rq, struct prompt_ids *out)
 	struct text_ids *w;
 
 	if (!prompt_text_possible(rq->prompt->api))
-		return model_encodes(m) && has_tok(rq->scratch) && request_chat_ids(rq, out);
+		return model_encodes(m) && request_scratch_ready(rq->scratch) && request_chat_ids(rq, out);
 	if (rq->prompt->mode == PROMPT_TEXT)
 		return model_encodes(m) && ids_of_text(rq, out) == IDS_MADE;
 	if (model_block_of(o, m) == o->token_page && !rq->prompt->truncates)

@@ -186,13 +186,18 @@ struct route_scratch *route_scratch_new(struct route *r)
 {
 	struct route_scratch *s = mem_alloc(sizeof(*s));
 	struct prompt_opts o;
+	struct model_table models;
+	bool ready;
 
 	if (s == NULL)
 		return NULL;
 	pthread_rwlock_rdlock(&r->opts_lock);
 	o = r->opts.prompt;
+	models = route_models(&r->opts);
+	ready = !models_have_tokenizer(&models);
 	pthread_rwlock_unlock(&r->opts_lock);
-	if (index_match_init(&s->match) == 0 && request_scratch_init(&s->rq, &o, &r->key) == 0)
+	if (index_match_init(&s->match) == 0 && request_scratch_init(&s->rq, &o, &r->key) == 0 &&
+	    (ready || request_scratch_ready(&s->rq)))
 		return s;
 	route_scratch_free(s);
 	return NULL;

@@ -72,7 +72,7 @@ size_t bpe_bytes(const struct bpe *b);		/* memory it holds */
 struct span bpe_image(const struct bpe *b);
 struct bpe *bpe_of_image(struct span image);
 
-struct bpe_scratch *bpe_scratch_new(void);	/* its caches of pieces have three megabytes */
+struct bpe_scratch *bpe_scratch_new(void);	/* with 3 MB for pieces, in memory */
 /* memory it holds, with about 50 bytes per byte of the longest piece */
 size_t bpe_scratch_bytes(const struct bpe_scratch *c);
 void bpe_scratch_wipe(struct bpe_scratch *c);	/* of all text and ids; its caches stay allocated */

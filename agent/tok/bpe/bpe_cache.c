@@ -5,7 +5,11 @@
 
 struct piece_cache *piece_cache_new(void)
 {
-	return mem_alloc_huge(sizeof(struct piece_cache));
+	struct piece_cache *c = mem_alloc_huge(sizeof(*c));
+
+	if (c != NULL)
+		piece_cache_wipe(c);	/* gets the pages, for which the first text would wait */
+	return c;
 }
 
 void piece_cache_wipe(struct piece_cache *c)

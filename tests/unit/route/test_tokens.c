@@ -40,6 +40,24 @@ static struct page_vec pages_of(const struct world *w, const struct ids *v, uint
 	return out;
 }
 
+/* A thread has the tokenizer's memory from the start if a model is encoded, and only then. */
+static void a_thread_starts_ready(void **state)
+{
+	struct route_scratch *s;
+	struct world w;
+
+	world_with_tok(&w, 16);
+	s = route_scratch_new(w.r);
+	assert_true(s != NULL && s->rq.tok != NULL);
+	route_scratch_free(s);
+	world_end(&w);
+	world_with_blocks(&w, 16);
+	s = route_scratch_new(w.r);
+	assert_true(s != NULL && s->rq.tok == NULL);
+	route_scratch_free(s);
+	world_end(&w);
+}
+
 /* ---- ids that the body brings -------------------------------------------------------------- */
 
 static void ids_come_in_blocks_of_the_model(void **state)
@@ -746,6 +764,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(truncated),
+		cmocka_unit_test(a_thread_starts_ready),
 		cmocka_unit_test(ids_come_in_blocks_of_the_model),
 		cmocka_unit_test(the_last_block_is_never_hit),
 		cmocka_unit_test(blocks_of_two_sizes_never_meet),

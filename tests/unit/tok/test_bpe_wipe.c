@@ -4,9 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
-#include "agent/tok/bpe/bpe_in.h"
+#include "agent/tok/bpe/bpe_cache_in.h"
 #include "tests/unit/tok/bpe_truth.h"
 #include "tests/unit/wiped.h"
 
@@ -101,9 +103,32 @@ static void of_characters(void **state)
 	vocab_fini(&v);
 }
 
+/* A new cache has all its pages: no text waits for them. */
+static void is_in_memory(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct bpe_scratch *c = bpe_scratch_new();
+	uintptr_t at, end;
+	unsigned char in;
+
+	(void)state;
+	assert_non_null(c);
+	at = (uintptr_t)c->cache / page * page;
+	end = (uintptr_t)(c->cache + 1);
+	for (; at < end; at += page) {
+		assert_int_equal(mincore((void *)at, page, &in), 0);
+		assert_true(in & 1);
+	}
+	bpe_scratch_free(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(of_bytes), cmocka_unit_test(of_characters) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(is_in_memory),		/* first: later memory was used before */
+		cmocka_unit_test(of_bytes),
+		cmocka_unit_test(of_characters),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
