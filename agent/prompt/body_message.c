@@ -23,7 +23,6 @@ void body_messages(struct body *b, enum json_event ev)
 	}
 }
 
-
 void body_role(struct body *b, uint64_t hash)
 {
 	struct message *m = &b->r.msg;
