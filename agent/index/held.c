@@ -163,7 +163,7 @@ static bool down_way(
     struct held_walk *w, node_id id, msec now, struct held_run *run, uint32_t *tries)
 {
 	struct way way[WAY_MAX];
-	struct known above;
+	struct known above = { 0 };	/* set if the way begins below the root */
 	int n = note_way(w, id, way, &above), i;
 
 	run->n_holders = 0;
