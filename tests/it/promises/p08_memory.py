@@ -124,7 +124,9 @@ def ten_times_the_index():
     with Small() as a:
         limit, held, acks = 8 * MIB, [], 0
         with Watch(a) as w:
-            for _ in range(2):
+            # On a busy machine a thread may be used for the first time in a later round; a leak
+            # grows in each.
+            while len(held) < 2 or held[-1] > held[-2] + GROWTH_BYTES and len(held) < 5:
                 load = subprocess.run([os.path.join(BUILD, "tests/tools/spop_load"), a.spop_address,
                                        "-n", "150000", "-c", "4", "-w", "16"],
                                       stdout=subprocess.PIPE, text=True)
@@ -137,14 +139,14 @@ def ten_times_the_index():
         print("promise 8: prompts=%d through_index=%.1fx index_bytes_most=%d of %d "
               "rss_most_mib=%.1f limit_mib=%.1f held_bytes=%d..%d samples=%d" % (
             acks, times, w.most["index_bytes"], limit, w.rss / MIB,
-            (SLACK * limit + PROGRAM_BYTES) / MIB, *held, w.n))
+            (SLACK * limit + PROGRAM_BYTES) / MIB, *held[-2:], w.n))
         equal(m["kvroute_index_limit_bytes"], limit, "limit")
         assert times >= 10, "only %.1f times" % times
         assert w.most["index_bytes"] > 0.9 * limit, "the index was never full"
         w.judge(a.sum())
         assert w.rss <= SLACK * limit + PROGRAM_BYTES, "%d bytes resident, with an index of %d" % (
             w.rss, limit)
-        flat(*held, "once the index was full")
+        flat(*held[-2:], "once the index was full")
 
 
 def growth_of_threads(max_pages):
