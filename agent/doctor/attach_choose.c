@@ -339,7 +339,7 @@ static void judge_pool(struct dr_plan *p, const struct dr_section *s)
 	}
 	if (servers.n > SERVERS_PRACTICAL && !p->d->o.agent.stats_feed)
 		dr_refuse(p, &s->at, "%s has %zu servers, too many for a line that reports each: write "
-		    "stats_feed: {sockets: [\"unix@/run/haproxy/kvroute.sock\"]} into the agent's configuration, "
+		    DR_STATS_FEED " into the agent's configuration, "
 		    "name it with -f, and write into global: " DR_STATS_LINE, s->name, servers.n);
 	vec_free(&servers);
 	if ((l = dr_find(p->d, s, "option", "persist")) != NULL)

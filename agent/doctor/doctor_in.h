@@ -238,7 +238,9 @@ int64_t dr_bufsize_large(const struct doctor *d);
 /* Return the port after the last ':' of an address; 0: none. */
 unsigned dr_port(const char *address);
 bool dr_same_address(const char *haproxys, const char *agents);
-/* A stats socket for the agent: Debian's own is for HAProxy's group, with level admin. */
+/* A stats socket for the agent, in its configuration and in HAProxy's. Debian's own is for
+ * HAProxy's group, with level admin. */
+#define DR_STATS_FEED	"stats_feed: {sockets: [\"unix@/run/haproxy/kvroute.sock\"]}"
 #define DR_STATS_LINE	"stats socket /run/haproxy/kvroute.sock user kvroute mode 600 level operator"
 
 /* Return the path of a unix socket; NULL: it is none. The end may be a blank. */

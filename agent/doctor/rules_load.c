@@ -154,9 +154,8 @@ static void check_drain(struct doctor *d, const struct dr_section *s)
 		if (!dr_server_has(d, s, servers.p[i].line, "agent-check"))
 			continue;
 		dr_say(d, DR_DRAIN_UNSEEN, servers.p[i].line, servers.p[i].name,
-		    "name HAProxy's stats socket in the agent's configuration: "
-		    "stats_feed: {sockets: [\"unix@/run/haproxy/kvroute.sock\"]}, and write into global: "
-		    DR_STATS_LINE);
+		    "name HAProxy's stats socket in the agent's configuration: " DR_STATS_FEED
+		    ", and write into global: " DR_STATS_LINE);
 		break;
 	}
 	vec_free(&servers);

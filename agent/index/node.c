@@ -132,7 +132,6 @@ void node_free(struct index *ix, uint32_t shard, struct node *nd)
 	arena_free(&ix->shards[shard].arena, node_ref(ix, nd));
 }
 
-
 void node_publish(struct index *ix, struct node *nd)
 {
 	struct shard *sh = &ix->shards[shard_of(ix, nd->id)];

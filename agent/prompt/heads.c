@@ -213,6 +213,12 @@ static uint64_t next_depth(uint64_t n)
 	return n == 1 ? 2 : n * 4;
 }
 
+/* The one before; 0: <n> is the first. */
+static uint64_t depth_before(uint64_t n)
+{
+	return n == 2 ? 1 : n / 4;
+}
+
 static struct parts parts_of(const struct prompt *p)
 {
 	return (struct parts){
@@ -418,7 +424,7 @@ static struct opening *find(struct heads *h, uint64_t tenant, uint64_t scope,
 		return NULL;
 	while (next_depth(n) <= p->messages.n)
 		n = next_depth(n);
-	for (; n > 0 && o == NULL; n = n == 2 ? 1 : n / 4)
+	for (; n > 0 && o == NULL; n = depth_before(n))
 		o = table_get(&h->by_opening, opening_key(h, owner, p, (uint32_t)n));
 	return o != NULL && agrees(o->head, p) ? o : NULL;
 }

@@ -9,6 +9,12 @@
 #include "agent/base/hash_wide.h"
 #include "agent/base/rng.h"
 
+static void fill(struct rng *r, uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = (uint8_t)rng_next(r);
+}
+
 static void test_mix_is_xxh3(void **state)
 {
 	struct rng r;
@@ -18,8 +24,7 @@ static void test_mix_is_xxh3(void **state)
 	for (unsigned i = 0; i < 1000; i++) {
 		uint64_t both[2] = { rng_next(&r), i % 3 == 0 ? i : rng_next(&r) };
 
-		for (size_t b = 0; b < sizeof(k.secret); b++)
-			k.secret[b] = (uint8_t)rng_next(&r);
+		fill(&r, k.secret, sizeof(k.secret));
 		assert_int_equal(hash_mix(&k, both[0], both[1]),
 				 XXH3_64bits_withSecret(both, sizeof(both), k.secret, sizeof(k.secret)));
 	}
@@ -33,10 +38,8 @@ static void constant_lengths_are_the_same(void **state)
 	struct rng r;
 
 	rng_init(&r, 3);
-	for (size_t i = 0; i < sizeof(k.secret); i++)
-		k.secret[i] = (uint8_t)rng_next(&r);
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)rng_next(&r);
+	fill(&r, k.secret, sizeof(k.secret));
+	fill(&r, bytes, sizeof(bytes));
 	assert_int_equal(hash64(&k, bytes, 0), hash64_of(&k, bytes, 0));
 	assert_int_equal(hash64(&k, bytes, 3), hash64_of(&k, bytes, 3));
 	assert_int_equal(hash64(&k, bytes, 8), hash64_of(&k, bytes, 8));
@@ -54,10 +57,8 @@ static void wide_hashes_are_the_same(void **state)
 	struct rng r;
 
 	rng_init(&r, 2);
-	for (size_t i = 0; i < sizeof(k.secret); i++)
-		k.secret[i] = (uint8_t)rng_next(&r);
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)rng_next(&r);
+	fill(&r, k.secret, sizeof(k.secret));
+	fill(&r, bytes, sizeof(bytes));
 	for (size_t n = 0; n < sizeof(bytes); n += n < 600 ? 1 : 501) {
 		struct hash128 a = hash128(&k, bytes, n), b = hash128_best()(&k, bytes, n);
 
