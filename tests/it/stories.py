@@ -556,12 +556,13 @@ def kvroutectl_why_explains_requests():
 
 @story
 def shadow_mode_shows_its_choices():
-    """HAProxy's round robin is unchanged; the agent learns the real servers; a reload enables
-    routing."""
+    """HAProxy's choice is unchanged (3.2 takes an idle server at random); the agent learns the real
+    servers; a reload enables routing."""
     with Fleet(agent_conf="policy: {mode: shadow}") as f:
         talk = conversation("shadow")
         went = []
-        for turn in range(4):
+        while len(went) < 4 or len(set(went)) == 1 and len(went) < 16:
+            turn = len(went)
             got = f.chat(talk)
             equal((got.status, got.server, got.alt, got.why), (200, "", "", "shadow"),
                   "turn %d" % (turn + 1))
@@ -569,10 +570,11 @@ def shadow_mode_shows_its_choices():
             done_decisions(f, turn + 1)
             talk = next_turn(talk, got, turn)
         check(len(set(went)) >= 2, "HAProxy balances to %r" % went)
-        seen = done_decisions(f, 4)
+        turns = len(went)
+        seen = done_decisions(f, turns)
         equal([x["after"]["server"] for x in reversed(seen)], went, "where requests went")
-        equal([x["why"] for x in reversed(seen)], ["cold", "cached", "cached", "cached"], "why")
-        for turn in range(1, 4):
+        equal([x["why"] for x in reversed(seen)], ["cold"] + ["cached"] * (turns - 1), "why")
+        for turn in range(1, turns):
             equal(list(reversed(seen))[turn]["server"], went[turn - 1],
                   "the holder of turn %d" % turn)
         check(all(x["mode"] == "shadow" for x in seen), "mode")
@@ -580,7 +582,7 @@ def shadow_mode_shows_its_choices():
         equal((m['kvroute_decisions_total{why="shadow"}'],
                m['kvroute_pool_mode{pool="pool",mode="shadow"}'],
                m['kvroute_pool_choices_total{pool="pool"}'], m["kvroute_ledger_open_requests"]),
-              (4, 1, 4, 0), "figures")
+              (turns, 1, turns, 0), "figures")
         check(m["kvroute_hit_tokens_total"] > 300,
               "hits that would have been: %r" % m["kvroute_hit_tokens_total"])
         reload(f, "policy: {mode: on}")
