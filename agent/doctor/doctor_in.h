@@ -285,8 +285,8 @@ int64_t dr_load_most(struct doctor *d, const struct dr_section *s);
 	X(LOAD_BACKUP, "load_backup", PROBLEM_COUNT, WARNING, \
 	    "load marks a server otherwise than its line, which decides about backup") \
 	X(DRAIN_UNSEEN, "drain_unseen", PROBLEM_COUNT, WARNING, \
-	    "a server can drain itself by agent-check, but HAProxy shows the agent no drain and sends " \
-	    "it what the agent names") \
+	    "a server can drain itself by agent-check; the agent does not see that and goes on naming " \
+	    "it, and HAProxy sends it those requests") \
 	X(LOAD_LONG, "load_long", PROBLEM_COUNT, WARNING, "load has more than 64 servers") \
 	X(POOL_UNSET, NULL, PROBLEM_POOL_UNSET, FAULT, NULL) \
 	X(POOL_DIFFERS, NULL, PROBLEM_POOL_DIFFERS, FAULT, NULL) \
