@@ -12,6 +12,7 @@
 #define NOWHERE		UINT32_MAX
 #define UNCHAINED	(UINT32_MAX - 1)	/* in link.next: a later record has that uid */
 #define BLOCKS_EACH	32u	/* room for a mean prompt of 16,000 tokens */
+#define BUCKETS_EACH	4u	/* so that three of four are empty: a new uid then reads no chain */
 #define NAME_CHARS	128
 
 enum { BLOCK = 0x424c4f43 };
@@ -56,7 +57,8 @@ uint64_t decisions_bytes(uint32_t keep)
 		return 0;
 	return sizeof(struct decisions) +
 	       (uint64_t)keep * (sizeof(struct decision) + sizeof(struct place_link)) +
-	       (power_above(keep) + power_above((uint64_t)keep * BLOCKS_EACH)) * sizeof(uint32_t);
+	       (power_above(keep) * BUCKETS_EACH + power_above((uint64_t)keep * BLOCKS_EACH)) *
+		   sizeof(uint32_t);
 }
 
 static void make_key(struct hash_key *to, const struct hash_key *from, uint64_t seed)
@@ -77,7 +79,7 @@ struct decisions *decisions_new(uint32_t keep, const struct hash_key *key, uint6
 		return NULL;
 	pthread_mutex_init(&d->lock, NULL);
 	d->keep = keep;
-	d->n_buckets = (uint32_t)power_above(keep);
+	d->n_buckets = (uint32_t)power_above(keep) * BUCKETS_EACH;
 	d->n_blocks = power_above((uint64_t)keep * BLOCKS_EACH);
 	d->ring = mem_alloc_huge(keep * sizeof(*d->ring));
 	d->link = mem_calloc(keep, sizeof(*d->link));
@@ -197,17 +199,11 @@ static uint32_t place_next(struct decisions *d, uint64_t uid_hash)
 
 	if (d->made >= d->keep)
 		unchain(d, at);
-	d->made++;
-	d->link[at] = (struct place_link){ *b, (uint32_t)uid_hash };
+	__atomic_store_n(&d->made, d->made + 1, __ATOMIC_RELAXED);	/* decisions_prefetch_put() */
+	d->link[at].next = *b;
+	__atomic_store_n(&d->link[at].tag, (uint32_t)uid_hash, __ATOMIC_RELAXED);
 	*b = at;
 	return at;
-}
-
-/* Begin to read the chain that the next record's place will leave. */
-static void prefetch_next(struct decisions *d)
-{
-	if (d->made >= d->keep)
-		__builtin_prefetch(bucket_of(d, d->link[d->made % d->keep].tag), 1);
 }
 
 static uint64_t put_blocks(struct decisions *d, const uint32_t *blocks, uint32_t n)
@@ -224,6 +220,23 @@ void decisions_prefetch(struct decisions *d, uint64_t uid_hash)
 {
 	if (d != NULL)
 		__builtin_prefetch(bucket_of(d, uid_hash), 1);
+}
+
+/* Another thread may take that place first; then this one reads in vain. */
+void decisions_prefetch_put(struct decisions *d, uint64_t uid_hash)
+{
+	uint64_t at;
+	const char *x;
+
+	if (d == NULL)
+		return;
+	at = __atomic_load_n(&d->made, __ATOMIC_RELAXED) % d->keep;
+	x = (const char *)&d->ring[at];
+	__builtin_prefetch(bucket_of(d, uid_hash), 1);
+	/* the chain that the place will leave */
+	__builtin_prefetch(bucket_of(d, __atomic_load_n(&d->link[at].tag, __ATOMIC_RELAXED)), 1);
+	for (size_t i = 0; i < sizeof(struct decision); i += MEM_LINE)
+		__builtin_prefetch(x + i, 1);
 }
 
 uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint32_t *blocks)
@@ -246,7 +259,6 @@ uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint
 	d->ring[at] = *x;
 	d->ring[at].number = number;
 	d->ring[at].blocks = put_blocks(d, blocks, x->n_blocks);
-	prefetch_next(d);
 	pthread_mutex_unlock(&d->lock);
 	return number;
 }

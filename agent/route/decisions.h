@@ -126,8 +126,11 @@ struct decision_pages {
 uint32_t decisions_blocks(
     const struct decisions *d, const struct decision_pages *p, uint32_t of, uint32_t *out);
 
-/* Begin to look for the record of a request, for decisions_put() and decisions_learn(). */
+/* Begin to look for the record of a request, for decisions_learn(). */
 void decisions_prefetch(struct decisions *d, uint64_t uid_hash);
+
+/* The same for decisions_put(), and begin to read the place that it will write. */
+void decisions_prefetch_put(struct decisions *d, uint64_t uid_hash);
 
 /* Store <x>, over an open record of the same request if there is one. Returns its number; 0 if none
  * are kept. */

@@ -210,7 +210,7 @@ uint64_t route_finish(struct route *r, struct route_scratch *s)
 
 	if (!s->unfinished)
 		return s->record;
-	decisions_prefetch(r->decisions, j->rq.uid);
+	decisions_prefetch_put(r->decisions, j->rq.uid);
 	settle_given(r, &s->settling);
 	job_tell_choice(r, j);
 	settle(r, &s->settling, j->rq.now);
