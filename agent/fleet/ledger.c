@@ -33,6 +33,14 @@ static struct ledger_entry *entry_alloc(struct ledger *l)
 	return l->spare != NULL ? spare_take(l) : mem_alloc(l->entry_bytes);
 }
 
+void ledger_prefetch(const struct ledger *l)
+{
+	const char *e = (const char *)l->spare;
+
+	for (size_t i = 0; e != NULL && i < l->entry_bytes; i += MEM_LINE)
+		__builtin_prefetch(e + i, 1);
+}
+
 static void entry_free(struct ledger *l, struct ledger_entry *e)
 {
 	if (l->n_spare == LEDGER_SPARE_MOST) {

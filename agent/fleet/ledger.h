@@ -61,6 +61,9 @@ int ledger_init(struct ledger *l, size_t entry_bytes);
 void ledger_fini(struct ledger *l);
 struct ledger_entry *ledger_find(const struct ledger *l, uint64_t uid);
 
+/* Begin to read the memory that the next ledger_open() will write. */
+void ledger_prefetch(const struct ledger *l);
+
 /* Add an entry for <uid>, which is not in the ledger. The owner's part of it is zeroed.
  * <common_tokens> of its prompt are in other prompts in use as well. Returns NULL if there is no
  * memory. */

@@ -65,6 +65,7 @@ static void count_request(struct route *r, struct job *j, const struct route_ans
 static void decide_locked(
     struct route *r, struct job *j, struct route_answer *a, struct settling *st)
 {
+	ledger_prefetch(&r->ledger);
 	job_take_load(r, j, st);
 	if (a->why == WHY_COLD) {
 		if (j->pool_seen == NULL || !j->has_load)
