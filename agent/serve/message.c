@@ -5,13 +5,16 @@
 
 enum arg_kind { A_SPAN, A_INT64, A_INT32, A_END, A_RETRIES, A_COUNT, A_HEAD };
 
+/* The names are part of the tables, so that a message reads four cache lines of them. As strings
+ * they would be anywhere among those of the program, and few of them in a cache. */
 struct arg {
-	struct span name;
-	enum arg_kind kind;
-	size_t offset;
+	char name[12];
+	uint8_t n;		/* length of the name; 0: the end of the table */
+	uint8_t kind;		/* enum arg_kind */
+	uint16_t offset;
 };
 
-#define NAME(text)	{ text, sizeof(text) - 1 }
+#define NAME(text)	text, sizeof(text) - 1
 
 /* In the order of kvroute.spoe: read_args(). */
 static const struct arg request_args[] = {
@@ -29,7 +32,7 @@ static const struct arg request_args[] = {
 	{ NAME("bsize"), A_INT64, offsetof(struct route_request, whole) },
 	{ NAME("body"), A_SPAN, offsetof(struct route_request, body) },
 	{ NAME("seq"), A_INT64, offsetof(struct route_request, seq) },
-	{ { NULL, 0 }, 0, 0 }
+	{ "", 0, 0, 0 }
 };
 
 /* First those of message first, in its order. Then fields of the log line (feed/logline.c). Of the
@@ -53,8 +56,11 @@ static const struct arg fact_args[] = {
 	{ NAME("ptok"), A_COUNT, offsetof(struct fact, prompt_tokens) },
 	{ NAME("gtok"), A_COUNT, offsetof(struct fact, output_tokens) },
 	{ NAME("ctok"), A_COUNT, offsetof(struct fact, cached_tokens) },
-	{ { NULL, 0 }, 0, 0 }
+	{ "", 0, 0, 0 }
 };
+
+_Static_assert(sizeof(struct route_request) <= UINT16_MAX && sizeof(struct fact) <= UINT16_MAX,
+    "arg.offset is too small");
 
 static bool name_is(struct spop_str s, const char *word)
 {
@@ -170,11 +176,11 @@ static const struct arg *find_arg(const struct arg *table, size_t *next, struct 
 	size_t i = *next;
 
 	do {
-		if (table[i].name.p == NULL) {
+		if (table[i].n == 0) {
 			i = 0;
 			continue;
 		}
-		if (name.n == table[i].name.n && memcmp(name.p, table[i].name.p, name.n) == 0) {
+		if (name.n == table[i].n && memcmp(name.p, table[i].name, name.n) == 0) {
 			*next = i + 1;
 			return &table[i];
 		}
