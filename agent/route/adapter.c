@@ -29,6 +29,7 @@ static uint64_t adapter_key(
 static void note(struct route *r, uint64_t key)
 {
 	__atomic_store_n(&r->adapters[key / 2 % ADAPTERS_NOTED], key, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->any_adapter, true, __ATOMIC_RELAXED);
 }
 
 static bool is_noted(const struct route *r, uint64_t key)
@@ -93,7 +94,7 @@ const struct model_opts *adapter_base(void *route, struct span pool, struct span
 	uint16_t base = 0;
 	struct pool *p;
 
-	if (name.n == 0 ||
+	if (name.n == 0 || !__atomic_load_n(&r->any_adapter, __ATOMIC_RELAXED) ||
 	    model_options_of(&r->requests.opts.models, name) != &o->model_default ||
 	    !is_noted(r, adapter_key(r, BY_METRICS, pool, name)))
 		return NULL;

@@ -167,6 +167,7 @@ struct route {
 	bool feedless;			/* no log line is expected */
 	bool splits;			/* a prompt was ever computed for another pool */
 	uint64_t adapters[ADAPTERS_NOTED];	/* atomic each; keyed hashes of pool and name; 0: free */
+	bool any_adapter;		/* atomic: one of them is not free */
 	uint64_t models_asked;		/* bit i: requests named opts.models[i] */
 	struct route_stats stats;
 };
