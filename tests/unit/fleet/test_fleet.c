@@ -280,6 +280,7 @@ static void entries_open_and_close(void **state)
 	assert_int_equal(ledger_init(&l, sizeof(struct ledger_entry)), 0);
 	s = fleet_server(&f, pool_of(&f, SPAN("pool"), 64), SPAN("s1"), 1);
 	sl = server_slot(s, 1, 0);
+	ledger_prefetch(&l);		/* no entry was closed yet */
 	for (uint64_t i = 0; i < 5000; i++)	/* far more than there are buckets at first */
 		assert_non_null(ledger_open(&l, i * 256, s, sl, WORK(0.001), 0, 0, 1000));
 	assert_int_equal(l.n, 5000);
@@ -287,6 +288,7 @@ static void entries_open_and_close(void **state)
 	assert_int_equal(sl->n_open, 5000);
 	for (uint64_t i = 0; i < 5000; i += 2)
 		ledger_close(&l, ledger_find(&l, i * 256), true, 1000);
+	ledger_prefetch(&l);
 	for (uint64_t i = 0; i < 5000; i++)
 		assert_int_equal(ledger_find(&l, i * 256) != NULL, i % 2);
 	assert_null(ledger_find(&l, 7));

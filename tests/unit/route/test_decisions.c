@@ -226,6 +226,9 @@ static void a_request_has_one_record(void **state)
 	world_end(&w);
 }
 
+/* A multiple of the number of buckets for a ring of seven: uids that differ by it share a chain. */
+#define CHAIN_STRIDE	(16u * DECISION_BLOCKS_MAX)
+
 /* With any uids, the last record of each is found, and overwritten ones are not. */
 static void any_mix_of_uids(void **state)
 {
@@ -239,14 +242,16 @@ static void any_mix_of_uids(void **state)
 	for (uint64_t made = 0, i = 0; i < 20000; i++) {
 		uint64_t uid = rng_below(&rng, 5), number;
 
-		x.uid_hash = uid * DECISION_BLOCKS_MAX;	/* all in one chain */
+		x.uid_hash = uid * CHAIN_STRIDE;	/* all in one chain */
 		x.after = rng_below(&rng, 4) ? AFTER_DONE : AFTER_OPEN;
+		if (rng_below(&rng, 2))
+			decisions_prefetch_put(d, x.uid_hash);	/* changes nothing */
 		number = decisions_put(d, &x, NULL);
 		assert_true(number == made + 1 || number == last[uid]);
 		made = number > made ? number : made;
 		last[uid] = number;
 		for (uint64_t u = 0; u < 5; u++) {
-			bool there = decisions_find(d, u * DECISION_BLOCKS_MAX, &got);
+			bool there = decisions_find(d, u * CHAIN_STRIDE, &got);
 
 			assert_int_equal(there, last[u] + 7 > made && last[u] > 0);
 			assert_true(!there || got.number == last[u]);
