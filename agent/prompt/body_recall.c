@@ -18,12 +18,12 @@ static struct hash128 root_key(const struct turns *t, uint64_t tenant, enum prom
 struct hash128 trail_chunk_key(
     const struct trail *tr, const struct turns *t, struct hash128 from, const char *p, size_t k)
 {
-	size_t end = (size_t)tr->hole.from + tr->hole.n;
+	size_t end = (size_t)tr->hole.from + tr->hole.n, n = grid_bytes(tr->chunk, k);
 
 	if (k > 0 || tr->hole.n == 0)
-		return turns_next_key(t, from, p, tr->chunk);
+		return turns_next_key(t, from, p, n);
 	from = turns_next_key(t, from, p, tr->hole.from);
-	return turns_next_key(t, from, p + end, tr->chunk - end);
+	return turns_next_key(t, from, p + end, n - end);
 }
 
 bool trail_take_front(struct body *b, const struct point *pt, const page_key *pages)
@@ -133,7 +133,7 @@ static void make_keys(struct trail *tr, const struct turns *t, const char *p, si
 	struct keys_ahead *a = &tr->ahead;
 
 	for (; a->made < upto; a->made++) {
-		a->last = trail_chunk_key(tr, t, a->last, p + a->made * tr->chunk, a->made);
+		a->last = trail_chunk_key(tr, t, a->last, p + grid_at(tr->chunk, a->made), a->made);
 		a->key[a->made % TRAIL_KEYS] = a->last;
 		turns_prefetch(t, a->last);
 	}
@@ -146,7 +146,7 @@ struct hash128 trail_next_key(
 
 	if (k < a->made && a->made - k <= TRAIL_KEYS)
 		return a->key[k % TRAIL_KEYS];
-	return trail_chunk_key(tr, t, from, p + k * tr->chunk, k);
+	return trail_chunk_key(tr, t, from, p + grid_at(tr->chunk, k), k);
 }
 
 /* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
@@ -161,7 +161,7 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 		return false;
 	if (!tr->rooted)
 		return true;
-	chunks = n / tr->chunk;
+	chunks = grid_of(tr->chunk, n);
 	tr->ahead.last = tr->key;
 	tr->ahead.made = 0;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
@@ -198,7 +198,7 @@ static bool walk_all(struct body *b, struct turns *t, uint64_t tenant, const cha
     struct turns_tail *tails)
 {
 	struct trail *tr = &b->trail;
-	size_t chunk = turns_options(t)->chunk_bytes;
+	size_t chunk = grid_bytes(turns_options(t)->chunk_bytes, 0);
 	bool first = b->prompt.api == API_MESSAGES;
 
 	if (n >= chunk && first)
@@ -211,6 +211,16 @@ static bool walk_all(struct body *b, struct turns *t, uint64_t tenant, const cha
 	return tr->keys.n > 0 || walk_chunks(b, t, tenant, p, n, tails);	/* 0: <b> was reset */
 }
 
+/* Take the longest tip after the last known chunk, if there is one. Returns false if there is no
+ * memory. */
+static bool take_tip(
+    struct body *b, struct turns *t, const struct turns_tail *tails, const char *p, size_t n)
+{
+	size_t at = grid_at(b->trail.chunk, b->trail.known);
+
+	return !trail_find_tip(b, t, tails, p + at, n - at) || take_point(b);
+}
+
 size_t body_recall(
     struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n)
 {
@@ -219,9 +229,7 @@ size_t body_recall(
 
 	if (t == NULL || n < turns_options(t)->least_bytes)
 		return 0;
-	if (!walk_all(b, t, tenant, p, n, tails) ||
-	    (trail_find_tip(b, t, tails, p + tr->known * tr->chunk, n - tr->known * tr->chunk) &&
-		!take_point(b))) {
+	if (!walk_all(b, t, tenant, p, n, tails) || !take_tip(b, t, tails, p, n)) {
 		body_reset(b, b->prompt.api);
 		return 0;
 	}

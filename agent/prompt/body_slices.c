@@ -14,11 +14,6 @@
 #include "agent/base/mem.h"
 #include "agent/prompt/body_turns_in.h"
 
-static size_t chunk_before(const struct trail *t, uint64_t at)
-{
-	return at > 0 ? (size_t)((at - 1) / t->chunk) : 0;
-}
-
 static const struct mark *last_mark(const struct trail *tr)
 {
 	return tr->marks.n > 0 ? &tr->marks.p[tr->marks.n - 1] : NULL;
@@ -75,7 +70,7 @@ static bool make_room(struct body *b, const struct point *pt)
 static void drop_marks(struct trail *tr, uint64_t at)
 {
 	while (tr->marks.n > 0 && (last_mark(tr)->at >= at ||
-		chunk_before(tr, last_mark(tr)->at) == chunk_before(tr, at)))
+		grid_before(tr->chunk, last_mark(tr)->at) == grid_before(tr->chunk, at)))
 		tr->marks.n--;
 }
 
@@ -117,7 +112,7 @@ static void find_hole(struct body *b, const char *p)
 	struct trail trail = b->trail;
 
 	b->trail.on = false;	/* a border would need room, which is lost with the copy */
-	trail.hole = billing_hole(b, span_of(p, trail.chunk));
+	trail.hole = billing_hole(b, span_of(p, grid_bytes(trail.chunk, 0)));
 	b->trail = trail;
 }
 
@@ -150,9 +145,13 @@ void body_slice(struct body *b, struct span held, uint64_t from)
 	struct walk *w = &tr->walk;
 
 	w->end = from + held.n;
-	while (w->turns != NULL && !w->failed && w->end - w->hashed >= tr->chunk) {
+	while (w->turns != NULL && !w->failed) {
+		size_t n = grid_bytes(tr->chunk, w->keys.n - 1);
+
+		if (w->end - w->hashed < n)
+			return;
 		walk_chunk(b, held.p + (w->hashed - from));
-		w->hashed += tr->chunk;
+		w->hashed += n;
 	}
 }
 
@@ -168,7 +167,7 @@ static void take_walked_tip(struct body *b, struct span held, uint64_t from)
 {
 	struct trail *tr = &b->trail;
 	struct walk *w = &tr->walk;
-	uint64_t at = (uint64_t)tr->known * tr->chunk;
+	uint64_t at = grid_at(tr->chunk, tr->known);
 
 	if (w->tipped || at < from)
 		return;
@@ -216,8 +215,8 @@ static void note_tip(struct body *b, struct span held, uint64_t from)
 
 	if (m == NULL || m->at == tr->recalled || m->at == w->tip_at || m->at > w->end)
 		return;
-	chunk = chunk_before(tr, m->at);
-	at = (uint64_t)chunk * tr->chunk;
+	chunk = grid_before(tr->chunk, m->at);
+	at = grid_at(tr->chunk, chunk);
 	if (at < from || chunk >= w->keys.n)
 		return;
 	n = (size_t)(m->at - at);
@@ -238,7 +237,7 @@ uint64_t body_slice_needs(struct body *b, struct span held, uint64_t from)
 	note_tip(b, held, from);
 	if (m != NULL && m->at > at)
 		at = m->at;
-	return at / tr->chunk * tr->chunk;
+	return grid_at(tr->chunk, grid_of(tr->chunk, at));
 }
 
 void body_slices_remember(struct body *b, bool keep)
@@ -253,7 +252,7 @@ void body_slices_remember(struct body *b, bool keep)
 	turns_count(w->turns, (size_t)w->saved);
 	if (keep && !w->failed && b->prompt.json != JSON_BAD && !b->prompt.salt.seen &&
 	    last != NULL && last->at != tr->recalled && last->at == w->tip_at) {
-		end = chunk_before(tr, last->at);
+		end = grid_before(tr->chunk, last->at);
 		tr->turns = w->turns;
 		before = trail_put_start(b);
 		for (k = tr->known; k < end; k++)

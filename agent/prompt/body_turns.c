@@ -16,11 +16,6 @@
 
 /* ---- borders ------------------------------------------------------------------------------- */
 
-static size_t chunk_of(const struct trail *t, uint64_t at)
-{
-	return (size_t)((at + t->chunk - 1) / t->chunk);
-}
-
 static bool may_note(const struct body *b)
 {
 	const struct request *r = &b->r;
@@ -86,7 +81,8 @@ void body_border(struct body *b)
 		memcpy(t->named, b->prompt.named, sizeof(b->prompt.named));
 		t->named[PROMPT_NAMED] = b->prompt.previous;
 	}
-	if (t->marks.n > 0 && chunk_of(t, t->marks.p[t->marks.n - 1].at) == chunk_of(t, m.at))
+	if (t->marks.n > 0 &&
+	    grid_before(t->chunk, t->marks.p[t->marks.n - 1].at) == grid_before(t->chunk, m.at))
 		t->marks.p[t->marks.n - 1] = m;
 	else if (vec_push(&t->marks, m) < 0)
 		t->on = false;
@@ -148,7 +144,7 @@ const struct mark *trail_put_chunk(
     struct body *b, struct hash128 key, size_t k, const struct mark *before)
 {
 	struct trail *tr = &b->trail;
-	const struct mark *m = mark_before(tr, (uint64_t)(k + 1) * tr->chunk);
+	const struct mark *m = mark_before(tr, grid_at(tr->chunk, k + 1));
 
 	if (m == NULL)
 		turns_put(tr->turns, tr->tenant, key, NULL, 0);
@@ -163,7 +159,7 @@ const struct mark *trail_put_start(struct body *b)
 
 	if (!tr->rooted)
 		turns_put(tr->turns, tr->tenant, tr->key, NULL, 0);
-	return mark_before(tr, (uint64_t)tr->known * tr->chunk);
+	return mark_before(tr, grid_at(tr->chunk, tr->known));
 }
 
 void trail_put_tip(struct body *b, struct hash128 chunk, struct hash128 key, struct turns_tail tail,
@@ -186,7 +182,7 @@ static void remember_messages(struct body *b, size_t n)
 
 	if (last == NULL || last->at == tr->recalled)
 		return;
-	end = chunk_of(tr, last->at) - 1;	/* whole chunks before the chunk with the last border */
+	end = grid_before(tr->chunk, last->at);	/* whole chunks before the chunk with the last border */
 	before = trail_put_start(b);
 	for (; k < end; k++) {
 		key = trail_next_key(tr, t, key, p, k);
@@ -194,8 +190,8 @@ static void remember_messages(struct body *b, size_t n)
 	}
 	if (k != end)
 		return;
-	p += k * tr->chunk;
-	tail = (size_t)last->at - k * tr->chunk;
+	p += grid_at(tr->chunk, k);
+	tail = (size_t)last->at - grid_at(tr->chunk, k);
 	trail_put_tip(b, key, turns_next_key(t, key, p, tail), turns_tail_of(t, p, tail), before);
 }
 

@@ -35,7 +35,7 @@ struct turns_opts {
 	size_t max_bytes;	/* default 32 MiB; below TURNS_LEAST: nothing is remembered */
 	size_t floor_bytes;	/* of a tenant; default 1 MiB */
 	uint32_t least_bytes;	/* shorter bodies are read; default 4096 */
-	uint32_t chunk_bytes;	/* of the grid, at least 64; default 8192, others are for tests */
+	uint32_t chunk_bytes;	/* of the grid (turns_grid.h), even, at least 64; default 8192 */
 };
 
 #define TURNS_LEAST	65536u

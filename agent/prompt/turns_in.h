@@ -4,6 +4,7 @@
 
 #include "agent/base/hash_wide.h"
 #include "agent/prompt/turns.h"
+#include "agent/prompt/turns_grid.h"
 
 #define TURNS_TAILS	8u
 

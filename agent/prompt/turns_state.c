@@ -31,7 +31,7 @@ bool turns_state_find(const struct body *b, struct turns *t, uint64_t what, stru
 	if (t == NULL)
 		return false;
 	for (size_t i = 0; i < n && (i <= CHUNKS_BACK || n - 1 - i >= out->near); i++) {
-		size_t k = n - 1 - i, from = k * tr->chunk;
+		size_t k = n - 1 - i, from = grid_at(tr->chunk, k);
 		struct hash128 head = head_key(t, keys[k], what);
 
 		if (from <= raw.n && turns_get(t, head, &out->copy) &&
@@ -63,7 +63,7 @@ static struct hash128 chunk_key(
 		return keys[chunk];
 	key = keys[k];
 	for (; k < chunk; k++)
-		key = trail_chunk_key(tr, t, key, raw.p + k * tr->chunk, k);
+		key = trail_chunk_key(tr, t, key, raw.p + grid_at(tr->chunk, k), k);
 	return key;
 }
 
@@ -80,13 +80,14 @@ bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struc
 {
 	const struct trail *tr = &b->trail;
 	struct hash128 head;
-	size_t from, len;
+	size_t k, from, len;
 
 	if (t == NULL || tr->keys.n == 0 || at == 0 || at > raw.n)
 		return false;
-	from = (at - 1) / tr->chunk * tr->chunk;
+	k = grid_before(tr->chunk, at);
+	from = grid_at(tr->chunk, k);
 	len = at - from;
-	head = head_key(t, chunk_key(tr, t, raw, from / tr->chunk), what);
+	head = head_key(t, chunk_key(tr, t, raw, k), what);
 	*key = turns_next_key(t, head, raw.p + from, len);
 	turns_put(t, tr->tenant, head, NULL, 0);
 	turns_put(t, tr->tenant, *key, data, n);
@@ -99,11 +100,11 @@ void turns_state_again(struct body *b, const struct turns *t, struct span raw)
 	struct trail *tr = &b->trail;
 
 	for (size_t k = 1; t != NULL && k < tr->keys.n; k++) {
-		if (k * tr->chunk > raw.n) {
+		if (grid_at(tr->chunk, k) > raw.n) {
 			tr->keys.n = (uint32_t)k;
 			return;
 		}
 		tr->keys.p[k] =
-		    trail_chunk_key(tr, t, tr->keys.p[k - 1], raw.p + (k - 1) * tr->chunk, k - 1);
+		    trail_chunk_key(tr, t, tr->keys.p[k - 1], raw.p + grid_at(tr->chunk, k - 1), k - 1);
 	}
 }

@@ -158,7 +158,7 @@ static bool find_own_look(struct request *rq, struct turn_ids *t)
 	size_t at = found ? t->state.at : 0;
 
 	if (sl == NULL || rq->cut || sl->state_chunk == SIZE_MAX ||
-	    at / turns_options(rq->env->turns)->chunk_bytes > sl->state_chunk)
+	    grid_of(turns_options(rq->env->turns)->chunk_bytes, at) > sl->state_chunk)
 		return false;
 	find_kind(rq, t, true);
 	t->what = turn_what(rq, false);
@@ -216,7 +216,7 @@ void request_chat_leave(struct request *rq, const struct prompt_ids *ids)
 		return;
 	p = place_of(rq);
 	if (rq->sliced != NULL)
-		rq->sliced->state_chunk = (size_t)t->at / turns_options(p.turns)->chunk_bytes;
+		rq->sliced->state_chunk = grid_of(turns_options(p.turns)->chunk_bytes, t->at);
 	turn_ids_put(t, &p, ids->p + (t->n_ids / t->page * t->page - ids->before));
 }
 
