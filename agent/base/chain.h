@@ -26,22 +26,15 @@ static inline uint64_t chain_start(const struct hash_key *k, const uint64_t spac
 	return hash_mix(k, hash_mix(k, 41, space[0]), space[1]);
 }
 
-static inline uint64_t chain_folded(uint64_t a, uint64_t b)
-{
-	unsigned __int128 x = (unsigned __int128)a * b;
-
-	return (uint64_t)x ^ (uint64_t)(x >> 64);
-}
-
 /* Return what page <i> of a group adds to its sum. */
 static inline uint64_t chain_term(uint32_t i, page_key page)
 {
-	return chain_folded(page ^ 0xd6e8feb86659fd93ull, 0x9e3779b97f4a7c15ull * (2 * i + 1));
+	return hash_folded(page ^ 0xd6e8feb86659fd93ull, 0x9e3779b97f4a7c15ull * (2 * i + 1));
 }
 
 static inline uint64_t chain_end(uint64_t base, uint64_t sum)
 {
-	return chain_folded((base ^ sum) + 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull ^ base >> 1);
+	return hash_folded((base ^ sum) + 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull ^ base >> 1);
 }
 
 /* Return the hash after a whole group of <pages>. */

@@ -11,6 +11,8 @@
 #ifndef KVROUTE_BASE_HASH_H
 #define KVROUTE_BASE_HASH_H
 
+#include <endian.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -26,10 +28,40 @@ struct hash_key {
  * has its own, and the code of a request is three times as large as the first cache. */
 uint64_t hash64_of(const struct hash_key *k, const void *p, size_t n);
 
+static inline uint64_t hash_folded(uint64_t a, uint64_t b)
+{
+	unsigned __int128 x = (unsigned __int128)a * b;
+
+	return (uint64_t)x ^ (uint64_t)(x >> 64);
+}
+
+/* Add the 16 bytes at <p> to <h> as XXH3 does. The products are added one after the other: gcc 12
+ * makes all of them before it adds, and keeps them on the stack. */
+static inline uint64_t hash_part(uint64_t h, const uint8_t *p, const uint8_t *secret)
+{
+	h += hash_folded(XXH_readLE64(p) ^ XXH_readLE64(secret),
+	    XXH_readLE64(p + 8) ^ XXH_readLE64(secret + 8));
+	__asm__("" : "+r"(h));
+	return h;
+}
+
+/* XXH3's case for 17 to 64 bytes. */
+static inline uint64_t hash64_few(const struct hash_key *k, const uint8_t *p, size_t n)
+{
+	const uint8_t *s = k->secret;
+	uint64_t h = hash_part(n * XXH_PRIME64_1, p, s);
+
+	if (n > 32) {
+		h = hash_part(h, p + 16, s + 32);
+		h = hash_part(h, p + n - 32, s + 48);
+	}
+	return XXH3_avalanche(hash_part(h, p + n - 16, s + 16));
+}
+
 static inline uint64_t hash64(const struct hash_key *k, const void *p, size_t n)
 {
-	if (__builtin_constant_p(n) && n > 16 && n <= 64)	/* XXH3's case for these lengths, inlined */
-		return XXH3_len_17to128_64b(p, n, k->secret, sizeof(k->secret), 0);
+	if (__builtin_constant_p(n) && n > 16 && n <= 64)
+		return hash64_few(k, p, n);
 	return hash64_of(k, p, n);
 }
 
@@ -50,9 +82,11 @@ static inline struct hash128 hash128(const struct hash_key *k, const void *p, si
  * mixes some sixty words. */
 static inline uint64_t hash_mix(const struct hash_key *k, uint64_t h, uint64_t word)
 {
-	uint64_t both[2] = { h, word };
+	const uint8_t *s = k->secret;
+	uint64_t a = le64toh(h) ^ XXH_readLE64(s + 24) ^ XXH_readLE64(s + 32);
+	uint64_t b = le64toh(word) ^ XXH_readLE64(s + 40) ^ XXH_readLE64(s + 48);
 
-	return XXH3_len_9to16_64b((const uint8_t *)both, sizeof(both), k->secret, 0);
+	return XXH3_avalanche(16 + __builtin_bswap64(a) + b + hash_folded(a, b));
 }
 
 /* Add a string with its length to hash <h>, so that ("ab", "c") and ("a", "bc") differ. */

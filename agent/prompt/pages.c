@@ -12,6 +12,7 @@
  *
  * No function here fails. Out of pages or memory, env->full is set and no page is added from
  * then on, so that the pages remain a prefix. */
+#include "agent/base/hash_wide.h"
 #include "agent/prompt/pages.h"
 
 enum { PADDED = 0x50414444, VALUE = 0x56414c55 };
@@ -61,10 +62,21 @@ static inline page_key whole(const struct page_env *env, const void *p)
 	return env->page == 64 ? hash64(env->key, p, 64) : hash64(env->key, p, env->page);
 }
 
+/* Hash <n> pages from <p> on. */
+static void whole_run(const struct page_env *env, const char *p, size_t n, page_key *out)
+{
+	if (env->page == 64) {
+		hash64_pages(env->key, p, n, out);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		out[i] = hash64(env->key, p + i * env->page, env->page);
+}
+
 /* Add all full pages of the <n> bytes at <p>. Returns the number of bytes used. */
 static size_t whole_pages(struct page_env *env, struct pager *pg, const char *p, size_t n)
 {
-	size_t pages = n / env->page, i;
+	size_t pages = n / env->page;
 	struct page_vec *v = pg->v;
 
 	if (pages == 0 || env->full)
@@ -79,8 +91,7 @@ static size_t whole_pages(struct page_env *env, struct pager *pg, const char *p,
 		env->full = true;
 		return n;
 	}
-	for (i = 0; i < pages; i++)
-		v->p[v->n + i] = whole(env, p + i * env->page);
+	whole_run(env, p, pages, v->p + v->n);
 	v->n += (uint32_t)pages;
 	env->used += (uint32_t)pages;
 	return pages * env->page;

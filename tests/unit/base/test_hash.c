@@ -44,7 +44,11 @@ static void constant_lengths_are_the_same(void **state)
 	assert_int_equal(hash64(&k, bytes, 3), hash64_of(&k, bytes, 3));
 	assert_int_equal(hash64(&k, bytes, 8), hash64_of(&k, bytes, 8));
 	assert_int_equal(hash64(&k, bytes, 16), hash64_of(&k, bytes, 16));
+	assert_int_equal(hash64(&k, bytes, 17), hash64_of(&k, bytes, 17));
 	assert_int_equal(hash64(&k, bytes, 24), hash64_of(&k, bytes, 24));
+	assert_int_equal(hash64(&k, bytes, 32), hash64_of(&k, bytes, 32));
+	assert_int_equal(hash64(&k, bytes, 33), hash64_of(&k, bytes, 33));
+	assert_int_equal(hash64(&k, bytes, 50), hash64_of(&k, bytes, 50));
 	assert_int_equal(hash64(&k, bytes, 64), hash64_of(&k, bytes, 64));
 	assert_int_equal(hash64(&k, bytes, 65), hash64_of(&k, bytes, 65));
 }
@@ -67,12 +71,31 @@ static void wide_hashes_are_the_same(void **state)
 	}
 }
 
+static void pages_are_hashed_as_one_is(void **state)
+{
+	static uint8_t bytes[64 * 100 + 3];
+	uint64_t out[101] = { 0 };
+	struct hash_key k;
+	struct rng r;
+
+	rng_init(&r, 4);
+	fill(&r, k.secret, sizeof(k.secret));
+	fill(&r, bytes, sizeof(bytes));
+	hash64_pages(&k, bytes, 0, out);
+	assert_int_equal(out[0], 0);
+	hash64_pages(&k, bytes + 3, 100, out);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(out[i], hash64_of(&k, bytes + 3 + 64 * i, 64));
+	assert_int_equal(out[100], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mix_is_xxh3),
 		cmocka_unit_test(constant_lengths_are_the_same),
 		cmocka_unit_test(wide_hashes_are_the_same),
+		cmocka_unit_test(pages_are_hashed_as_one_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
