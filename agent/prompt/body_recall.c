@@ -110,7 +110,7 @@ void trail_restore(struct body *b, const struct mark *m)
 		p->known.units += m->tools_units[i];
 }
 
-bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
+static bool start_trail(struct body *b, const struct turns *t, uint64_t tenant)
 {
 	struct trail *tr = &b->trail;
 
@@ -119,14 +119,21 @@ bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
 	tr->key = root_key(t, tenant, b->prompt.api);
 	tr->known = 0;
 	tr->keys.n = 0;
-	if (vec_push(&tr->keys, tr->key) < 0)
+	return vec_push(&tr->keys, tr->key) == 0;
+}
+
+bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
+{
+	struct trail *tr = &b->trail;
+
+	if (!start_trail(b, t, tenant))
 		return false;
 	tr->rooted = turns_get(t, tr->key, &tr->copy);
 	return true;
 }
 
 /* Make the keys of chunks up to <upto> of the body <p>, ahead of the chunk that is looked for: its
- * bucket comes while the next chunk is hashed, and then its item while the one before is copied.
+ * bucket comes while the next chunks are hashed, and then its item while the two before are copied.
  * Items of a long conversation are in no cache, and each would be waited for twice. */
 static void make_keys(struct trail *tr, const struct turns *t, const char *p, size_t upto)
 {
@@ -149,30 +156,41 @@ struct hash128 trail_next_key(
 	return trail_chunk_key(tr, t, from, p + grid_at(tr->chunk, k), k);
 }
 
+/* Copy the item of <key>, and prefetch those of chunks <from> to <upto> - 1 that have keys. */
+static bool get_item(
+    struct trail *tr, struct turns *t, struct hash128 key, size_t from, size_t upto)
+{
+	struct hash128 next[TRAIL_KEYS];
+	size_t n = 0;
+
+	for (; from < upto && from < tr->ahead.made; from++)
+		next[n++] = tr->ahead.key[from % TRAIL_KEYS];
+	return turns_get_and_prefetch(t, key, next, n, &tr->copy);
+}
+
 /* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
 static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const char *p, size_t n,
     struct turns_tail *tails)
 {
 	struct trail *tr = &b->trail;
-	const struct keys_ahead *a = &tr->ahead;
-	size_t chunks;
+	size_t chunks = grid_of(turns_options(t)->chunk_bytes, n);
 
-	if (!trail_root(b, t, tenant))
+	if (!start_trail(b, t, tenant))
 		return false;
-	if (!tr->rooted)
-		return true;
-	chunks = grid_of(tr->chunk, n);
 	tr->ahead.last = tr->key;
 	tr->ahead.made = 0;
+	make_keys(tr, t, p, chunks < 2 ? chunks : 2);
+	tr->rooted = get_item(tr, t, tr->key, 0, 2);
+	if (!tr->rooted)
+		return true;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
 	while (tr->known < chunks) {
 		size_t k = tr->known;
-		const struct hash128 *next = k + 1 < chunks ? &a->key[(k + 1) % TRAIL_KEYS] : NULL;
 		struct hash128 key;
 
 		make_keys(tr, t, p, k + TRAIL_KEYS < chunks ? k + TRAIL_KEYS : chunks);
-		key = a->key[k % TRAIL_KEYS];
-		if (!turns_get_and_prefetch(t, key, next, &tr->copy))
+		key = tr->ahead.key[k % TRAIL_KEYS];
+		if (!get_item(tr, t, key, k + 2, k + 3))
 			return true;
 		if (!take_point(b) || vec_push(&tr->keys, key) < 0)
 			return false;

@@ -9,9 +9,11 @@
 
 #include "agent/base/list.h"
 #include "agent/base/mem.h"
+#include "agent/base/prefetch.h"
 #include "agent/prompt/turns_in.h"
 
-#define ITEM_BYTES	1024u	/* budget per bucket; an item of a chunk of prose takes as much */
+#define BUCKET_BYTES	512u	/* budget per bucket: so fewer than one item is in it */
+#define ITEM_BYTES	1024u	/* prefetched of an item: one of a chunk of prose has as much */
 #define TENANT_BUCKETS	256u
 #define PASSED_MOST	16u	/* items passed over for one that is evicted */
 #define QUICK		32u	/* bytes of a tail's quick hash */
@@ -165,9 +167,8 @@ static void prefetch_oldest(const struct turns *t)
 {
 	const struct turns_item *it = list_entry(t->items.next, struct turns_item, all);
 
-	__builtin_prefetch(&t->bucket[it->key.lo & (t->n_buckets - 1)]);
-	__builtin_prefetch(it->all.next);
-	__builtin_prefetch((const char *)it->all.next + MEM_LINE);
+	prefetch(&t->bucket[it->key.lo & (t->n_buckets - 1)]);
+	prefetch_bytes(it->all.next, 2 * MEM_LINE);
 }
 
 /* Evict until <more> bytes fit, which <adds> will add; it has at least one item if all are
@@ -219,7 +220,7 @@ void turns_copy_put(struct turns_copy *c, const void *p, size_t n)
 
 void turns_prefetch(const struct turns *t, struct hash128 key)
 {
-	__builtin_prefetch(&t->bucket[key.lo & (t->n_buckets - 1)]);
+	prefetch(&t->bucket[key.lo & (t->n_buckets - 1)]);
 }
 
 /* Prefetch the first item in the bucket of <key>, which mostly is its own. */
@@ -227,20 +228,20 @@ static void prefetch_item(const struct turns *t, struct hash128 key)
 {
 	const char *p = (const char *)t->bucket[key.lo & (t->n_buckets - 1)];
 
-	for (size_t i = 0; p != NULL && i < ITEM_BYTES; i += MEM_LINE)
-		__builtin_prefetch(p + i);
+	if (p != NULL)
+		prefetch_bytes(p, ITEM_BYTES);
 }
 
-bool turns_get_and_prefetch(
-    struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out)
+bool turns_get_and_prefetch(struct turns *t, struct hash128 key, const struct hash128 *next,
+    size_t n_next, struct turns_copy *out)
 {
 	struct turns_item *it;
 	bool found = false;
 
 	out->data.n = 0;
 	pthread_mutex_lock(&t->lock);
-	if (next != NULL)
-		prefetch_item(t, *next);
+	for (size_t i = 0; i < n_next; i++)
+		prefetch_item(t, next[i]);
 	it = *item_at(t, key);
 	if (it != NULL && vec_reserve(&out->data, it->n) == 0) {
 		it->used = true;
@@ -256,7 +257,7 @@ bool turns_get_and_prefetch(
 
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
 {
-	return turns_get_and_prefetch(t, key, NULL, out);
+	return turns_get_and_prefetch(t, key, NULL, 0, out);
 }
 
 bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_first, void *last,
@@ -382,7 +383,7 @@ struct turns *turns_new(const struct turns_opts *o, const struct hash_key *key)
 	t->opts = *o;
 	t->key = key;
 	t->hash = hash128_best();
-	t->n_buckets = power_below(o->max_bytes / ITEM_BYTES);
+	t->n_buckets = power_below(o->max_bytes / BUCKET_BYTES);
 	list_init(&t->items);
 	t->bucket = mem_calloc(t->n_buckets, sizeof(*t->bucket));
 	t->st.bytes = cost_of(sizeof(*t)) + cost_of(t->n_buckets * sizeof(*t->bucket));
