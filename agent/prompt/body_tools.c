@@ -110,7 +110,6 @@ void body_tools_remember(struct body *b)
 	turns_copy_put(&tr->copy, b->prompt.tools.p, v->n_pages * sizeof(page_key));
 	key = tools_key(b, p);
 	turns_put(tr->turns, tr->tenant, key, NULL, 0);
-	turns_put(tr->turns, tr->tenant, turns_next_key(tr->turns, key, p, v->n), tr->copy.data.p,
-	    tr->copy.data.n);
-	turns_add_tail(tr->turns, key, turns_tail_of(tr->turns, p, v->n));
+	turns_put_tip(tr->turns, tr->tenant, key, turns_tail_of(tr->turns, p, v->n),
+	    turns_next_key(tr->turns, key, p, v->n), tr->copy.data.p, tr->copy.data.n);
 }

@@ -98,8 +98,9 @@ void body_trail_void(struct body *b, const struct page_vec *pages)
 
 /* ---- remember ------------------------------------------------------------------------------ */
 
-/* Store the border <m>, which follows the border <before>; NULL: none. */
-static void put_point(
+/* Write the item of <key> to the trail's copy: the border <m>, which follows the border <before>;
+ * NULL: none. Returns false if there is no memory. */
+static bool make_point(
     struct body *b, struct hash128 key, const struct mark *m, const struct mark *before)
 {
 	struct trail *tr = &b->trail;
@@ -118,7 +119,7 @@ static void put_point(
 	    (pt.first ? sizeof(tr->named) : 0);
 	tr->copy.data.n = 0;
 	if (vec_reserve(&tr->copy.data, n) < 0)
-		return;
+		return false;
 	turns_prefetch(tr->turns, key);
 	turns_copy_put(&tr->copy, &pt, sizeof(pt));
 	turns_copy_put(&tr->copy, b->prompt.system.p, pt.first ? m->n_system * sizeof(page_key) : 0);
@@ -127,7 +128,7 @@ static void put_point(
 	turns_copy_put(&tr->copy, tr->model.s, pt.n_model);
 	turns_copy_put(&tr->copy, tr->lora.s, pt.n_lora);
 	turns_copy_put(&tr->copy, tr->named, pt.first ? sizeof(tr->named) : 0);
-	turns_put(tr->turns, tr->tenant, key, tr->copy.data.p, n);
+	return true;
 }
 
 /* Return the last mark at or before byte <at>, or NULL. */
@@ -148,8 +149,8 @@ const struct mark *trail_put_chunk(
 
 	if (m == NULL)
 		turns_put(tr->turns, tr->tenant, key, NULL, 0);
-	else
-		put_point(b, key, m, before);
+	else if (make_point(b, key, m, before))
+		turns_put(tr->turns, tr->tenant, key, tr->copy.data.p, tr->copy.data.n);
 	return m;
 }
 
@@ -167,8 +168,8 @@ void trail_put_tip(struct body *b, struct hash128 chunk, struct hash128 key, str
 {
 	struct trail *tr = &b->trail;
 
-	put_point(b, key, &tr->marks.p[tr->marks.n - 1], before);
-	turns_add_tail(tr->turns, chunk, tail);
+	if (make_point(b, key, &tr->marks.p[tr->marks.n - 1], before))
+		turns_put_tip(tr->turns, tr->tenant, chunk, tail, key, tr->copy.data.p, tr->copy.data.n);
 }
 
 static void remember_messages(struct body *b, size_t n)

@@ -7,6 +7,7 @@
  * nobody, are not used any more, and are evicted in their turn. */
 #include <pthread.h>
 
+#include "agent/base/count.h"
 #include "agent/base/list.h"
 #include "agent/base/mem.h"
 #include "agent/base/prefetch.h"
@@ -41,6 +42,7 @@ struct turns {
 	struct turns_opts opts;
 	const struct hash_key *key;
 	hash128_fn *hash;
+	_Atomic uint64_t found, missed, saved_bytes;	/* as in <st> */
 	pthread_mutex_t lock;		/* guards everything below */
 	struct turns_item **bucket;
 	size_t n_buckets;		/* a power of two */
@@ -131,21 +133,19 @@ static void tenant_put(struct turns *t, struct turns_tenant *of)
 	mem_free(of);
 }
 
-static void item_free(struct turns *t, struct turns_item *it)
+/* Put <it> in front of <out>, items that nobody finds any more. */
+static void evict(struct turns *t, struct turns_item *it, const struct turns_tenant *adds,
+    struct turns_item **out)
 {
+	struct turns_tenant *of = it->tenant;
+
 	*item_at(t, it->key) = it->next;
 	list_remove(&it->all);
 	list_remove(&it->mine);
 	refund(t, it->tenant, sizeof(*it) + it->n);
+	it->next = *out;
+	*out = it;
 	t->st.points--;
-	mem_free_wiped(it, sizeof(*it) + it->n);
-}
-
-static void evict(struct turns *t, struct turns_item *it, const struct turns_tenant *adds)
-{
-	struct turns_tenant *of = it->tenant;
-
-	item_free(t, it);
 	t->st.evicted++;
 	if (of != adds)
 		tenant_put(t, of);
@@ -171,9 +171,10 @@ static void prefetch_oldest(const struct turns *t)
 	prefetch_bytes(it->all.next, 2 * MEM_LINE);
 }
 
-/* Evict until <more> bytes fit, which <adds> will add; it has at least one item if all are
+/* Evict to <out> until <more> bytes fit, which <adds> will add; it has at least one item if all are
  * passed over. */
-static void make_room(struct turns *t, struct turns_tenant *adds, size_t more)
+static void make_room(
+    struct turns *t, struct turns_tenant *adds, size_t more, struct turns_item **out)
 {
 	unsigned passed = 0;
 
@@ -187,7 +188,7 @@ static void make_room(struct turns *t, struct turns_tenant *adds, size_t more)
 		}
 		if (low && !list_empty(&adds->items))
 			it = list_entry(adds->items.next, struct turns_item, mine);
-		evict(t, it, adds);
+		evict(t, it, adds, out);
 		passed = 0;
 	}
 }
@@ -279,60 +280,101 @@ bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_f
 	return found;
 }
 
-static void put_locked(
-    struct turns *t, struct turns_tenant *of, struct hash128 key, const void *data, size_t n)
+static void add_tail(struct turns_item *it, struct turns_tail tail)
 {
-	struct turns_item *it, **at;
+	unsigned i = 0;
 
-	make_room(t, of, cost_of(sizeof(*it) + n));
-	if ((it = mem_alloc(sizeof(*it) + n)) == NULL)
-		return;
-	it->key = key;
+	while (i < TURNS_TAILS - 1 && (it->tails[i].n != tail.n || it->tails[i].quick != tail.quick))
+		i++;
+	memmove(it->tails + 1, it->tails, i * sizeof(it->tails[0]));
+	it->tails[0] = tail;
+}
+
+/* Put <it>, which nobody finds so far, under its key. Returns false if there is no memory. */
+static bool add_item(
+    struct turns *t, uint64_t tenant, struct turns_item *it, struct turns_item **out)
+{
+	size_t n = sizeof(*it) + it->n;
+	struct turns_tenant *of = tenant_get(t, tenant);
+
+	if (of == NULL)
+		return false;
+	make_room(t, of, cost_of(n), out);
 	it->tenant = of;
-	it->n = (uint32_t)n;
-	if (n > 0)
-		memcpy(it->data, data, n);
-	at = item_at(t, key);
-	*at = it;
+	*item_at(t, it->key) = it;
 	list_append(&t->items, &it->all);
 	list_append(&of->items, &it->mine);
-	charge(t, of, sizeof(*it) + n);
+	charge(t, of, n);
 	t->st.points++;
 	if (t->st.evicted > 0)
 		prefetch_oldest(t);
+	return true;
+}
+
+/* Put <it> under its key, or in front of <out> if there is an item, or no memory. */
+static void put_locked(
+    struct turns *t, uint64_t tenant, struct turns_item *it, struct turns_item **out)
+{
+	struct turns_item *old = *item_at(t, it->key);
+
+	if (old != NULL)		/* another thread stored it first */
+		old->used = true;
+	else if (add_item(t, tenant, it, out))
+		return;
+	it->next = *out;
+	*out = it;
+}
+
+/* Memory is asked for and given back outside of the lock. Returns NULL if there is none, or if the
+ * item would be too large. */
+static struct turns_item *item_new(
+    const struct turns *t, struct hash128 key, const void *data, size_t n)
+{
+	struct turns_item *it;
+
+	if (n > t->opts.max_bytes / PART_MOST || (it = mem_alloc(sizeof(*it) + n)) == NULL)
+		return NULL;
+	it->key = key;
+	it->n = (uint32_t)n;
+	if (n > 0)
+		memcpy(it->data, data, n);
+	return it;
+}
+
+static void free_items(struct turns_item *it)
+{
+	while (it != NULL) {
+		struct turns_item *next = it->next;
+
+		mem_free_wiped(it, sizeof(*it) + it->n);
+		it = next;
+	}
 }
 
 void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n)
 {
-	struct turns_tenant *of;
-	struct turns_item *it;
+	struct turns_item *it = item_new(t, key, data, n), *out = NULL;
 
-	if (n > t->opts.max_bytes / PART_MOST)
+	if (it == NULL)
 		return;
 	pthread_mutex_lock(&t->lock);
-	if ((it = *item_at(t, key)) != NULL) {		/* another thread stored it first */
-		it->used = true;
-	} else if ((of = tenant_get(t, tenant)) != NULL) {
-		put_locked(t, of, key, data, n);
-		tenant_put(t, of);
-	}
+	put_locked(t, tenant, it, &out);
 	pthread_mutex_unlock(&t->lock);
+	free_items(out);
 }
 
-void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail)
+void turns_put_tip(struct turns *t, uint64_t tenant, struct hash128 point, struct turns_tail tail,
+    struct hash128 key, const void *data, size_t n)
 {
-	unsigned i = 0;
-	struct turns_item *it;
+	struct turns_item *it = item_new(t, key, data, n), *out = NULL;
 
 	pthread_mutex_lock(&t->lock);
-	if ((it = *item_at(t, key)) != NULL) {
-		while (i < TURNS_TAILS - 1 &&
-		       (it->tails[i].n != tail.n || it->tails[i].quick != tail.quick))
-			i++;
-		memmove(it->tails + 1, it->tails, i * sizeof(it->tails[0]));
-		it->tails[0] = tail;
-	}
+	if (it != NULL)
+		put_locked(t, tenant, it, &out);
+	if ((it = *item_at(t, point)) != NULL)
+		add_tail(it, tail);
 	pthread_mutex_unlock(&t->lock);
+	free_items(out);
 }
 
 size_t turns_find_tip(struct turns *t, struct hash128 from, const struct turns_tail *of,
@@ -360,11 +402,8 @@ size_t turns_find_tip(struct turns *t, struct hash128 from, const struct turns_t
 
 void turns_count(struct turns *t, size_t saved_bytes)
 {
-	pthread_mutex_lock(&t->lock);
-	t->st.found += saved_bytes > 0;
-	t->st.missed += saved_bytes == 0;
-	t->st.saved_bytes += saved_bytes;
-	pthread_mutex_unlock(&t->lock);
+	count_add_any(saved_bytes > 0 ? &t->found : &t->missed, 1);
+	count_add_any(&t->saved_bytes, saved_bytes);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -396,12 +435,15 @@ struct turns *turns_new(const struct turns_opts *o, const struct hash_key *key)
 
 void turns_clear(struct turns *t)
 {
+	struct turns_item *out = NULL;
+
 	if (t == NULL)
 		return;
 	pthread_mutex_lock(&t->lock);
 	while (!list_empty(&t->items))
-		evict(t, list_entry(t->items.next, struct turns_item, all), NULL);
+		evict(t, list_entry(t->items.next, struct turns_item, all), NULL, &out);
 	pthread_mutex_unlock(&t->lock);
+	free_items(out);
 }
 
 void turns_free(struct turns *t)
@@ -419,4 +461,7 @@ void turns_stats(struct turns *t, struct turns_stats *s)
 	pthread_mutex_lock(&t->lock);
 	*s = t->st;
 	pthread_mutex_unlock(&t->lock);
+	s->found = t->found;
+	s->missed = t->missed;
+	s->saved_bytes = t->saved_bytes;
 }

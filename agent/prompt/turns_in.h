@@ -27,8 +27,8 @@ const struct hash_key *turns_key(const struct turns *t);
 /* Copy the item of <key>. Returns false if there is none, or no memory. */
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out);
 
-/* The same, and prefetch the items of <next>, which are looked for soon. In time if turns_prefetch()
- * was called for them some time before. */
+/* The same, and prefetch the items of <next>, which are looked for soon. In time if
+ * turns_prefetch() was called for them some time before. */
 bool turns_get_and_prefetch(struct turns *t, struct hash128 key, const struct hash128 *next,
     size_t n_next, struct turns_copy *out);
 void turns_prefetch(const struct turns *t, struct hash128 key);
@@ -41,8 +41,10 @@ bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_f
 /* Store a copy of <n> bytes, unless there is an item of <key>. */
 void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n);
 
-/* Add a tip to the item of <key>, if there is one; the oldest of too many is forgotten. */
-void turns_add_tail(struct turns *t, struct hash128 key, struct turns_tail tail);
+/* The same, and add the tip <tail> to the item of <point>, which <key> comes after, if there is one;
+ * the oldest of too many is forgotten. */
+void turns_put_tip(struct turns *t, uint64_t tenant, struct hash128 point, struct turns_tail tail,
+    struct hash128 key, const void *data, size_t n);
 
 /* Return the key of what follows <from> by <n> bytes. */
 struct hash128 turns_next_key(const struct turns *t, struct hash128 from, const char *p, size_t n);

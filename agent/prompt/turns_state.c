@@ -90,8 +90,7 @@ bool turns_state_put(const struct body *b, struct turns *t, uint64_t what, struc
 	head = head_key(t, chunk_key(tr, t, raw, k), what);
 	*key = turns_next_key(t, head, raw.p + from, len);
 	turns_put(t, tr->tenant, head, NULL, 0);
-	turns_put(t, tr->tenant, *key, data, n);
-	turns_add_tail(t, head, turns_tail_of(t, raw.p + from, len));
+	turns_put_tip(t, tr->tenant, head, turns_tail_of(t, raw.p + from, len), *key, data, n);
 	return true;
 }
 
