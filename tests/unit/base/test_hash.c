@@ -67,6 +67,8 @@ static void wide_hashes_are_the_same(void **state)
 		struct hash128 a = hash128(&k, bytes, n), b = hash128_best()(&k, bytes, n);
 
 		assert_int_equal(hash64(&k, bytes, n), hash64_best()(&k, bytes, n));
+		assert_int_equal(hash64_of(&k, bytes, n),
+				 XXH3_64bits_withSecret(bytes, n, k.secret, sizeof(k.secret)));
 		assert_true(a.lo == b.lo && a.hi == b.hi);
 	}
 }
