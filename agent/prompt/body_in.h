@@ -136,7 +136,7 @@ struct hole {
 
 /* Keys of whole chunks, made ahead of those that are looked for (body_recall.c). The last
  * TRAIL_KEYS of the <made> are kept, each at its number modulo TRAIL_KEYS. */
-#define TRAIL_KEYS	4u
+#define TRAIL_KEYS	3u
 
 struct keys_ahead {
 	struct hash128 key[TRAIL_KEYS], last;

@@ -133,7 +133,7 @@ bool trail_root(struct body *b, struct turns *t, uint64_t tenant)
 }
 
 /* Make the keys of chunks up to <upto> of the body <p>, ahead of the chunk that is looked for: its
- * bucket comes while the next chunks are hashed, and then its item while the two before are copied.
+ * bucket comes while the next chunk is hashed, and then its item while the one before is copied.
  * Items of a long conversation are in no cache, and each would be waited for twice. */
 static void make_keys(struct trail *tr, const struct turns *t, const char *p, size_t upto)
 {
@@ -156,16 +156,13 @@ struct hash128 trail_next_key(
 	return trail_chunk_key(tr, t, from, p + grid_at(tr->chunk, k), k);
 }
 
-/* Copy the item of <key>, and prefetch those of chunks <from> to <upto> - 1 that have keys. */
-static bool get_item(
-    struct trail *tr, struct turns *t, struct hash128 key, size_t from, size_t upto)
+/* Copy the item of <key>, and prefetch that of chunk <next>, if its key is made. */
+static bool get_item(struct trail *tr, struct turns *t, struct hash128 key, size_t next)
 {
-	struct hash128 next[TRAIL_KEYS];
-	size_t n = 0;
+	const struct keys_ahead *a = &tr->ahead;
 
-	for (; from < upto && from < tr->ahead.made; from++)
-		next[n++] = tr->ahead.key[from % TRAIL_KEYS];
-	return turns_get_and_prefetch(t, key, next, n, &tr->copy);
+	return turns_get_and_prefetch(
+	    t, key, next < a->made ? &a->key[next % TRAIL_KEYS] : NULL, &tr->copy);
 }
 
 /* Find the points of whole chunks, and add up what they have. <tails>: of the last one. */
@@ -180,7 +177,7 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 	tr->ahead.last = tr->key;
 	tr->ahead.made = 0;
 	make_keys(tr, t, p, chunks < 2 ? chunks : 2);
-	tr->rooted = get_item(tr, t, tr->key, 0, 2);
+	tr->rooted = get_item(tr, t, tr->key, 0);
 	if (!tr->rooted)
 		return true;
 	memcpy(tails, tr->copy.tails, sizeof(tr->copy.tails));
@@ -190,7 +187,7 @@ static bool walk_chunks(struct body *b, struct turns *t, uint64_t tenant, const 
 
 		make_keys(tr, t, p, k + TRAIL_KEYS < chunks ? k + TRAIL_KEYS : chunks);
 		key = tr->ahead.key[k % TRAIL_KEYS];
-		if (!get_item(tr, t, key, k + 2, k + 3))
+		if (!get_item(tr, t, key, k + 1))
 			return true;
 		if (!take_point(b) || vec_push(&tr->keys, key) < 0)
 			return false;

@@ -233,16 +233,16 @@ static void prefetch_item(const struct turns *t, struct hash128 key)
 		prefetch_bytes(p, ITEM_BYTES);
 }
 
-bool turns_get_and_prefetch(struct turns *t, struct hash128 key, const struct hash128 *next,
-    size_t n_next, struct turns_copy *out)
+bool turns_get_and_prefetch(
+    struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out)
 {
 	struct turns_item *it;
 	bool found = false;
 
 	out->data.n = 0;
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < n_next; i++)
-		prefetch_item(t, next[i]);
+	if (next != NULL)
+		prefetch_item(t, *next);
 	it = *item_at(t, key);
 	if (it != NULL && vec_reserve(&out->data, it->n) == 0) {
 		it->used = true;
@@ -258,7 +258,7 @@ bool turns_get_and_prefetch(struct turns *t, struct hash128 key, const struct ha
 
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out)
 {
-	return turns_get_and_prefetch(t, key, NULL, 0, out);
+	return turns_get_and_prefetch(t, key, NULL, out);
 }
 
 bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_first, void *last,

@@ -27,10 +27,10 @@ const struct hash_key *turns_key(const struct turns *t);
 /* Copy the item of <key>. Returns false if there is none, or no memory. */
 bool turns_get(struct turns *t, struct hash128 key, struct turns_copy *out);
 
-/* The same, and prefetch the items of <next>, which are looked for soon. In time if
- * turns_prefetch() was called for them some time before. */
-bool turns_get_and_prefetch(struct turns *t, struct hash128 key, const struct hash128 *next,
-    size_t n_next, struct turns_copy *out);
+/* The same, and prefetch the item of <next>, which is looked for next; NULL: none. In time if
+ * turns_prefetch() was called for it some time before. */
+bool turns_get_and_prefetch(
+    struct turns *t, struct hash128 key, const struct hash128 *next, struct turns_copy *out);
 void turns_prefetch(const struct turns *t, struct hash128 key);
 
 /* Copy the first <n_first> bytes of the item of <key> to <first>, and its last <n_last> bytes to
