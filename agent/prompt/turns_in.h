@@ -41,8 +41,8 @@ bool turns_get_ends(struct turns *t, struct hash128 key, void *first, size_t n_f
 /* Store a copy of <n> bytes, unless there is an item of <key>. */
 void turns_put(struct turns *t, uint64_t tenant, struct hash128 key, const void *data, size_t n);
 
-/* The same, and add the tip <tail> to the item of <point>, which <key> comes after, if there is one;
- * the oldest of too many is forgotten. */
+/* The same, and add the tip <tail> to the item of <point>, which <key> comes after, if there is
+ * one; the oldest of too many is forgotten. */
 void turns_put_tip(struct turns *t, uint64_t tenant, struct hash128 point, struct turns_tail tail,
     struct hash128 key, const void *data, size_t n);
 
