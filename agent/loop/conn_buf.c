@@ -102,12 +102,11 @@ void conn_buf_replace(
 	conn_buf_return(&old, spare, to);
 }
 
-void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from)
+void conn_buf_copy_rest(struct conn_buf *to, const struct conn_buf *from, size_t n)
 {
-	struct conn_buf small;
-
-	if (buf_alloc(&small, cap, BUDGET_FIRST, from))
-		conn_buf_replace(b, &small, spare, from);
+	memcpy(to->p, conn_buf_bytes(from) + from->n - n, n);
+	conn_buf_wrote(to, n);
+	conn_buf_wipe_rest(to);
 }
 
 void conn_buf_fini(struct conn_buf *b, struct budget *to)

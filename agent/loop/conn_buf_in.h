@@ -56,8 +56,8 @@ bool conn_buf_exchange(struct conn_buf *b, size_t cap, enum budget_kind kind, st
 void conn_buf_replace(
     struct conn_buf *b, const struct conn_buf *by, struct conn_buf *spare, struct budget *to);
 
-/* The same with a new buffer of <cap> bytes. */
-void conn_buf_shrink(struct conn_buf *b, size_t cap, struct conn_buf *spare, struct budget *from);
+/* Copy the last <n> bytes of <from> to the empty buffer <to>, and wipe the others of <to>. */
+void conn_buf_copy_rest(struct conn_buf *to, const struct conn_buf *from, size_t n);
 
 void conn_buf_fini(struct conn_buf *b, struct budget *to);
 

@@ -118,21 +118,24 @@ static bool feed_serve(struct sock *s, struct spop_rd *rd)
 	return all > 0;
 }
 
-/* Keep the unused input and no other bytes, in a large buffer only if it needs one. */
+/* Tell if the unused input is to leave its large buffer: it fits a first buffer, and other bytes
+ * were used, so that copying it costs less than wiping them; or its frame fits as well. */
+static bool rest_is_small(const struct sock *s, const struct spop_rd *rd)
+{
+	return s->in.cap > SOCK_IN_FIRST && rd->left < SOCK_IN_FIRST &&
+	       (rd->left < s->in.n ||
+		spop_conn_want(&s->serve.conn, rd->p, rd->left) <= SOCK_IN_FIRST);
+}
+
+/* Keep the unused input and no other bytes. */
 static void keep_rest(struct sock *s, const struct spop_rd *rd)
 {
-	struct budget *budget = &s->w->agent->budget;
-	struct conn_buf *in = &s->in;
-
-	conn_buf_drop(in, in->n - rd->left);
-	if (in->n == 0) {
+	if (rd->left == 0) {
 		sock_return_in(s);
-		return;
+	} else if (!rest_is_small(s, rd) || !sock_shrink_in(s, rd->left)) {
+		conn_buf_drop(&s->in, s->in.n - rd->left);
+		conn_buf_wipe_rest(&s->in);
 	}
-	conn_buf_wipe_rest(in);
-	if (in->cap > SOCK_IN_FIRST && in->n < SOCK_IN_FIRST &&
-	    spop_conn_want(&s->serve.conn, conn_buf_bytes(in), in->n) <= SOCK_IN_FIRST)
-		conn_buf_shrink(in, SOCK_IN_FIRST, &s->w->spare_in, budget);
 }
 
 /* Answer the received frames, send the answers, and decide what to wait for. */

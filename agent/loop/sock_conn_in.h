@@ -59,6 +59,10 @@ void sock_keep_spares(struct worker *w, struct sock *s);
 /* Exchange the input buffer for one of at least <cap> bytes, with the same content. Returns false
  * if there is no memory or the budget is used up. */
 bool sock_grow_in(struct sock *s, size_t cap);
+/* Move the last <n> bytes of the input buffer, at most SOCK_IN_FIRST, to a first buffer, and return
+ * the old one. Returns false, with nothing changed, if there is no memory or the budget is used
+ * up. */
+bool sock_shrink_in(struct sock *s, size_t n);
 void sock_return_in(struct sock *s);
 void sock_trim_spares(struct worker *w);	/* at each sweep */
 

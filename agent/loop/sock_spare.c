@@ -46,9 +46,27 @@ bool sock_grow_in(struct sock *s, size_t cap)
 	struct worker *w = s->w;
 	struct conn_buf large = { 0 };
 
-	if (!take_large(w, cap, &large))
+	if (w->spare_in.cap >= cap) {
+		large = w->spare_in;
+		w->spare_in = (struct conn_buf){ 0 };
+	} else if (!take_large(w, cap, &large)) {
 		return conn_buf_exchange(&s->in, cap, BUDGET_LARGE, &w->agent->budget);
+	}
 	conn_buf_replace(&s->in, &large, &w->spare_in, &w->agent->budget);
+	return true;
+}
+
+bool sock_shrink_in(struct sock *s, size_t n)
+{
+	struct worker *w = s->w;
+	struct conn_buf none = { 0 }, small = { 0 };
+
+	if (!conn_buf_borrow(&small, w->spare_in.cap > SOCK_IN_FIRST ? &none : &w->spare_in,
+	    SOCK_IN_FIRST, &w->agent->budget))
+		return false;
+	conn_buf_copy_rest(&small, &s->in, n);
+	sock_return_in(s);
+	s->in = small;
 	return true;
 }
 

@@ -152,27 +152,27 @@ static void only_the_rest_is_kept(void **state)
 	conn_buf_fini(&b, &all);
 }
 
-static void shrunk(void **state)
+/* The last bytes that wait go to another buffer, whose old bytes are wiped. */
+static void rest_copied(void **state)
 {
-	struct conn_buf spare = { 0 }, a = { 0 };
+	struct conn_buf spare = { 0 }, none = { 0 }, a = { 0 }, b = { 0 };
 	struct budget all = roomy();
-	uint8_t *p;
 
+	(void)state;
 	half_used(&a, &spare, &all);
-	p = a.p;
-	conn_buf_shrink(&a, 60, &spare, &all);
-	assert_int_equal(a.cap, 60);
-	assert_int_equal(a.n, 50);
-	assert_int_equal(conn_buf_bytes(&a)[49], 'y');
-	assert_ptr_equal(spare.p, p);
-	assert_int_equal(all.used, 360);
-	budget_set(&all, 100);			/* no room: the large one stays */
-	p = a.p;
-	conn_buf_shrink(&a, 50, &spare, &all);
-	assert_ptr_equal(a.p, p);
-	assert_int_equal(a.n, 50);
+	assert_true(conn_buf_borrow(&b, &none, 60, &all));
+	memset(b.p, 'z', 60);
+	conn_buf_wrote(&b, 60);
+	conn_buf_return(&b, &spare, &all);
+	assert_true(conn_buf_borrow(&b, &spare, 60, &all));
+	conn_buf_copy_rest(&b, &a, 20);
+	assert_int_equal(b.n, 20);
+	assert_int_equal(conn_buf_bytes(&b)[0], 'y');
+	assert_int_equal(conn_buf_bytes(&b)[19], 'y');
+	assert_wiped(&b, 20, 60);
+	assert_int_equal(a.n, 50);		/* as before */
 	conn_buf_fini(&a, &all);
-	conn_buf_fini(&spare, &all);
+	conn_buf_fini(&b, &all);
 	assert_int_equal(all.used, 0);
 }
 
@@ -211,7 +211,7 @@ int main(void)
 		cmocka_unit_test(spare_is_wiped),
 		cmocka_unit_test(dropped_and_packed),
 		cmocka_unit_test(only_the_rest_is_kept),
-		cmocka_unit_test(shrunk),
+		cmocka_unit_test(rest_copied),
 		cmocka_unit_test(budget_holds),
 	};
 
