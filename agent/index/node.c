@@ -5,12 +5,12 @@
  * in place. node_remake() replaces it by a copy of another size. */
 #include "agent/index/tree_in.h"
 
-static size_t node_bytes(enum node_kind kind, uint32_t n_pages, uint32_t cap)
+static size_t node_bytes(enum node_kind kind, uint32_t start, uint32_t n_pages, uint32_t cap)
 {
 	uint32_t keys = kind == NODE_ROOT ? 2 : n_pages;
 
 	return sizeof(struct node) + cap * (sizeof(uint32_t) + sizeof(arena_ref)) +
-	       keys * sizeof(page_key);
+	       (keys + digests_of(start, n_pages)) * sizeof(page_key);
 }
 
 arena_ref node_ref(const struct index *ix, const struct node *nd)
@@ -80,7 +80,7 @@ struct node *node_alloc(struct index *ix, uint32_t shard, enum node_kind kind, u
 			uint32_t n_pages, uint32_t cap)
 {
 	struct shard *sh = &ix->shards[shard];
-	arena_ref ref = arena_alloc(&sh->arena, node_bytes(kind, n_pages, cap));
+	arena_ref ref = arena_alloc(&sh->arena, node_bytes(kind, start, n_pages, cap));
 	struct node *nd;
 
 	if (ref == 0)
@@ -100,7 +100,7 @@ struct node *node_alloc_spare(struct index *ix, uint32_t shard, enum node_kind k
 {
 	struct shard *sh = &ix->shards[shard];
 	struct node *nd = node_alloc(ix, shard, kind, start, n_pages, cap);
-	size_t need = node_bytes(kind, n_pages, cap), had;
+	size_t need = node_bytes(kind, start, n_pages, cap), had;
 
 	if (nd != NULL)
 		return nd;
@@ -268,73 +268,6 @@ void node_copy_owners(const struct index *ix, const struct node *from, struct no
 	}
 	atomic_store_explicit(&to->n_slots, (uint16_t)k, memory_order_relaxed);
 	to->n_owners = (uint16_t)k;
-}
-
-typedef uint64_t four_keys __attribute__((vector_size(32), aligned(8), may_alias));
-
-/* Compare blocks of 16 keys, which is two or four vectors each. Loops over single keys stay loops
- * over single keys with gcc 12 and -O2. Prefetching the next blocks made full hits 7 % faster
- * (bench_index, Mooncake). */
-static inline __attribute__((always_inline)) uint32_t same_blocks(
-    const page_key *a, const page_key *b, uint32_t n)
-{
-	const four_keys *x = (const four_keys *)(const void *)a, *y = (const four_keys *)(const void *)b;
-	four_keys other;
-	uint32_t i;
-
-	for (i = 0; i + 16 <= n; i += 16, x += 4, y += 4) {
-		__builtin_prefetch(y + 16);
-		__builtin_prefetch(y + 18);
-		other = (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]);
-		if (other[0] | other[1] | other[2] | other[3])
-			break;
-	}
-	return i;
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2")))
-static uint32_t same_avx2(const page_key *a, const page_key *b, uint32_t n)
-{
-	return same_blocks(a, b, n);
-}
-#endif
-
-static uint32_t same_keys(const page_key *a, const page_key *b, uint32_t n)
-{
-	uint32_t i;
-
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2"))
-		i = same_avx2(a, b, n);
-	else
-#endif
-		i = same_blocks(a, b, n);
-	while (i < n && a[i] == b[i])
-		i++;
-	return i;
-}
-
-uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from)
-{
-	uint32_t end = run->n < node_end(nd) ? run->n : node_end(nd);
-
-	return from < end ? same_keys(run->p + from, node_pages(nd) + (from - nd->start), end - from) : 0;
-}
-
-void node_fill(struct node *to, const struct node *from, const struct page_run *run)
-{
-	uint32_t skip = to->start - from->start, have = from->n_pages - skip;
-
-	have = have < to->n_pages ? have : to->n_pages;
-	memcpy(node_pages(to), node_pages(from) + skip, have * sizeof(page_key));
-	if (have < to->n_pages)
-		memcpy(node_pages(to) + have, run->p + to->start + have, (to->n_pages - have) * sizeof(page_key));
-}
-
-void node_fill_new(struct node *nd, const struct page_run *run)
-{
-	memcpy(node_pages(nd), run->p + nd->start, nd->n_pages * sizeof(page_key));
 }
 
 struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,

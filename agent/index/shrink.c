@@ -343,12 +343,6 @@ static bool may_join(struct index *ix, const struct node *nd)
 	return true;
 }
 
-static void join_pages(struct node *to, const struct node *nd, const struct node *child)
-{
-	memcpy(node_pages(to), node_pages(nd), nd->n_pages * sizeof(page_key));
-	memcpy(node_pages(to) + nd->n_pages, node_pages(child), child->n_pages * sizeof(page_key));
-}
-
 /* Allocate a record in the child's shard for each owner of <nd> that the child does not have,
  * chained by <in>. */
 static bool alloc_movers(
@@ -485,7 +479,7 @@ static void join_child(struct index *ix, struct node *above, struct node *nd, st
 	to->n_children = child->n_children;
 	to->child_xor = child->child_xor;
 	slack_move(child, to);
-	join_pages(to, nd, child);
+	node_fill_joined(to, nd, child);
 	join_owners(ix, nd, child, to, moved);
 	node_publish(ix, to);
 	/* a reader finds the new object before the old ones are superseded, and the child's entry goes

@@ -42,9 +42,11 @@ _Static_assert(SHARDS_MAX == 1u << SHARD_BITS, "an id's low bits name each shard
 /* Tries in a row that bring a claim no page further, because other threads change the tree. */
 #define STILL_MAX	64u
 #define ORDERS_MAX	INDEX_PRIORITIES	/* lists of a server that goes by hits or priority */
-#define ROOM_LEAST	6144u	/* bytes of the largest node with up to 250 owners */
+#define ROOM_LEAST	6208u	/* bytes of the largest node with up to 250 owners */
 #define NODE_MOST \
-	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + EDGE_MAX * sizeof(page_key))
+	(sizeof(struct node) + SERVERS_MAX * 2 * sizeof(uint32_t) + \
+	 (EDGE_MAX + EDGE_MAX / DIGEST_PAGES) * sizeof(page_key))
+#define DIGEST_PAGES	64u	/* pages of a block, whose digest takes 8 bytes (pages.c) */
 #define FREE_PART	32u	/* a tick keeps 1 / FREE_PART of a shard free; spare memory is as much */
 /* Pages that an eviction for bytes cuts from a record at once: all, as a copy needs memory too. */
 #define TRIM_PAGES	EDGE_MAX
@@ -53,7 +55,8 @@ typedef uint32_t node_id;	/* number in the shard << SHARD_BITS | shard; 0: none 
 
 enum node_kind { NODE_EDGE, NODE_ROOT };
 
-/* Owner words [cap], their records [cap] and page keys [n_pages] follow it in memory. */
+/* Owner words [cap], their records [cap], digests and page keys [n_pages] follow it in memory. A
+ * root has no pages, but two keys, which name its space. */
 struct node {
 	_Alignas(8) node_id id;
 	node_id parent;
@@ -318,14 +321,39 @@ static inline arena_ref *node_records(const struct node *nd)
 	return (arena_ref *)(uintptr_t)(node_words(nd) + nd->cap);
 }
 
-static inline page_key *node_pages(const struct node *nd)
-{
-	return (page_key *)(uintptr_t)(node_records(nd) + nd->cap);
-}
-
 static inline uint32_t node_end(const struct node *nd)
 {
 	return nd->start + nd->n_pages;
+}
+
+/* Return the first block that begins at page <start> or later, and the end of those that end at
+ * page <end> or before. */
+static inline uint32_t first_block(uint32_t start)
+{
+	return start / DIGEST_PAGES + (start % DIGEST_PAGES != 0);
+}
+
+static inline uint32_t end_block(uint32_t end)
+{
+	return end / DIGEST_PAGES;
+}
+
+/* Return the number of digests of a node. */
+static inline uint32_t digests_of(uint32_t start, uint32_t n_pages)
+{
+	uint32_t first = first_block(start), end = end_block(start + n_pages);
+
+	return first < end ? end - first : 0;
+}
+
+static inline uint64_t *node_digests(const struct node *nd)
+{
+	return (uint64_t *)(uintptr_t)(node_records(nd) + nd->cap);
+}
+
+static inline page_key *node_pages(const struct node *nd)
+{
+	return node_digests(nd) + digests_of(nd->start, nd->n_pages);
 }
 
 static inline int64_t room_of(const struct node *nd, uint32_t pages)

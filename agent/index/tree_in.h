@@ -120,6 +120,13 @@ void node_disown(struct index *ix, struct node *nd, struct record *r);
 void node_put(struct index *ix, struct node *nd, struct record *r);
 void node_copy_owners(const struct index *ix, const struct node *from, struct node *to);
 
+/* Replace <nd> by an object of <n_pages> pages with room for <cap> owners, and retire <nd>. New
+ * pages come from <run>. Returns the object, or NULL if there is no memory. */
+struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
+    const struct page_run *run);
+
+/* ---- pages.c ---- */
+
 /* Count the keys of <run>, from its page <from> on, that are the same on <nd>. */
 uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from);
 
@@ -127,10 +134,11 @@ uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t f
 void node_fill(struct node *to, const struct node *from, const struct page_run *run);
 void node_fill_new(struct node *nd, const struct page_run *run);
 
-/* Replace <nd> by an object of <n_pages> pages with room for <cap> owners, and retire <nd>. New
- * pages come from <run>. Returns the object, or NULL if there is no memory. */
-struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, uint32_t cap,
-    const struct page_run *run);
+/* Copy the keys of <nd> and of its only child. */
+void node_fill_joined(struct node *to, const struct node *nd, const struct node *child);
+
+/* Return whether each digest is that of its keys. For tests. */
+bool node_digests_right(const struct node *nd);
 
 /* ---- record.c ---- */
 

@@ -99,6 +99,7 @@ static const char *check_edge(struct index *ix, const struct node *nd, struct co
 	HOLD(parent != NULL, "a parent is gone");
 	HOLD(nd->start == node_end(parent), "a node begins elsewhere than its parent ends");
 	HOLD(nd->n_pages > 0 && nd->n_pages <= EDGE_MAX, "an edge is empty or too long");
+	HOLD(node_digests_right(nd), "a digest is not that of its keys");
 	HOLD(nd->page_room > 0, "a page takes no room");
 	HOLD(nd->tenant == parent->tenant, "a node is of another tenant than its parent");
 	for (i = 0; i < nd->n_slots; i++) {
