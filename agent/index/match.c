@@ -282,7 +282,8 @@ static const struct node *go_down(struct walk *w, const struct node *nd)
 		if (atomic_load_explicit(&nd->superseded, memory_order_relaxed))
 			return nd;
 		nd = child;
-		__builtin_prefetch(node_digests(nd));
+		if (nd->n_pages >= DIGEST_PAGES)
+			node_pages_ahead(nd);
 		next = prefetch_child(w, nd);
 		same = node_same(nd, w->pages, nd->start);
 		match_owners(w, nd, same);

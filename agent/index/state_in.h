@@ -55,8 +55,8 @@ typedef uint32_t node_id;	/* number in the shard << SHARD_BITS | shard; 0: none 
 
 enum node_kind { NODE_EDGE, NODE_ROOT };
 
-/* Owner words [cap], their records [cap], digests and page keys [n_pages] follow it in memory. A
- * root has no pages, but two keys, which name its space. */
+/* Owner words [cap], their records [cap], page keys [n_pages] and their digests follow it in memory.
+ * A root has no pages, but two keys, which name its space. */
 struct node {
 	_Alignas(8) node_id id;
 	node_id parent;
@@ -346,14 +346,14 @@ static inline uint32_t digests_of(uint32_t start, uint32_t n_pages)
 	return first < end ? end - first : 0;
 }
 
-static inline uint64_t *node_digests(const struct node *nd)
-{
-	return (uint64_t *)(uintptr_t)(node_records(nd) + nd->cap);
-}
-
 static inline page_key *node_pages(const struct node *nd)
 {
-	return node_digests(nd) + digests_of(nd->start, nd->n_pages);
+	return (page_key *)(uintptr_t)(node_records(nd) + nd->cap);
+}
+
+static inline uint64_t *node_digests(const struct node *nd)
+{
+	return node_pages(nd) + nd->n_pages;
 }
 
 static inline int64_t room_of(const struct node *nd, uint32_t pages)

@@ -130,6 +130,9 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 /* Count the keys of <run>, from its page <from> on, that are the same on <nd>. */
 uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from);
 
+/* Prefetch what node_same() reads from the start of <nd> on. */
+void node_pages_ahead(const struct node *nd);
+
 /* Copy the keys of <from> that <to> covers too; keys of pages after <from> come from <run>. */
 void node_fill(struct node *to, const struct node *from, const struct page_run *run);
 void node_fill_new(struct node *nd, const struct page_run *run);
