@@ -106,15 +106,27 @@ static void add_open(struct claim_group *g, int32_t more)
 	    atomic_load_explicit(&g->n_open, memory_order_relaxed) + (uint32_t)more, memory_order_relaxed);
 }
 
-/* Count what <cl>, of <srv>, has added, or take it off; its group is locked. All threads write
- * ix->speculative, so a repeated prompt, which adds nothing, leaves it alone. */
-static void count_open(struct index *ix, struct server *srv, const struct claim *cl, int sign)
+/* Count <more> pages of open claims of <g>. The sum over all groups is on a line that all threads
+ * read and that would go from core to core with each claim, so a group adds what it has not told
+ * only now and then. */
+static void count_pages(struct index *ix, struct claim_group *g, int64_t more)
 {
-	add_locked(&srv->speculative, sign * (int64_t)cl->added_room);
-	add_locked(&srv->parts, sign * (int64_t)cl->part_room);
-	if (claim_pages(cl) != 0)
-		atomic_fetch_add_explicit(
-		    &ix->speculative, sign * claim_pages(cl), memory_order_relaxed);
+	int64_t new;
+
+	add_locked(&g->pages, more);
+	new = atomic_load_explicit(&g->pages, memory_order_relaxed) - g->told;
+	if (new > ix->reserve_step || new < -ix->reserve_step) {
+		atomic_fetch_add_explicit(&ix->speculative, new, memory_order_relaxed);
+		g->told += new;
+	}
+}
+
+/* Count what <cl> has added, or take it off; its group is locked. */
+static void count_open(struct index *ix, server_id s, const struct claim *cl, int sign)
+{
+	add_locked(&ix->servers[s].speculative, sign * (int64_t)cl->added_room);
+	add_locked(&ix->servers[s].parts, sign * (int64_t)cl->part_room);
+	count_pages(ix, group_of(ix, s), sign * claim_pages(cl));
 }
 
 static void open_of_group(struct index *ix, uint32_t c, struct claim_group *g)
@@ -146,9 +158,18 @@ static void open_of_server(struct index *ix, uint32_t c, struct server *srv)
 		srv->oldest_claim = c;
 }
 
+/* The groups are asked only if what they have not told could matter. */
 bool claims_too_many(const struct index *ix)
 {
-	return atomic_load_explicit(&ix->speculative, memory_order_relaxed) > (int64_t)ix->reserve_pages;
+	int64_t most = (int64_t)ix->reserve_pages, sum = 0;
+	uint32_t i;
+
+	if (atomic_load_explicit(&ix->speculative, memory_order_relaxed) <=
+	    most - (int64_t)CLAIM_GROUPS * ix->reserve_step)
+		return false;
+	for (i = 0; i < CLAIM_GROUPS; i++)
+		sum += atomic_load_explicit(&ix->groups[i].pages, memory_order_relaxed);
+	return sum > most;
 }
 
 bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id)
@@ -159,7 +180,7 @@ bool claim_open(struct index *ix, uint32_t c, uint32_t tick, index_claim *id)
 	*id = (uint64_t)atomic_load_explicit(&cl->generation, memory_order_relaxed) << 32 | c;
 	cl->tick = tick;
 	claims_lock(ix, s);
-	count_open(ix, &ix->servers[s], cl, 1);
+	count_open(ix, s, cl, 1);
 	atomic_store_explicit(&cl->state, CLAIM_OPEN, memory_order_relaxed);
 	open_of_group(ix, c, group_of(ix, s));
 	open_of_server(ix, c, &ix->servers[s]);
@@ -209,7 +230,7 @@ static void close_claim(struct index *ix, uint32_t c)
 	atomic_store_explicit(&cl->state, CLAIM_CLOSING, memory_order_relaxed);
 	close_of_group(ix, c, group_of(ix, s));
 	close_of_server(ix, c, &ix->servers[s]);
-	count_open(ix, &ix->servers[s], cl, -1);
+	count_open(ix, s, cl, -1);
 }
 
 /* The server of a claim is constant while it is open, so it can be read before its group is locked.

@@ -78,12 +78,14 @@ static void lay_out(struct index *ix)
 	each = (ix->opts.max_bytes - pos) / ix->n_shards;
 	for (i = 0; i < ix->n_shards; i++) {
 		arena_init(&ix->shards[i].arena, &ix->region, pos + i * each, each);
+		ix->shards[i].first = ix->shards[i].arena.first;
 		ix->shards[i].spare_bytes = spare_for(each);
 		ix->shards[i].spare = arena_alloc(&ix->shards[i].arena, ix->shards[i].spare_bytes);
 	}
 	/* Many servers may claim the same pages, so "everything is reserved" is not a number of pages. */
 	ix->reserve_pages = ix->opts.reserve_percent < 100 ?
 		ix->opts.max_bytes / 100 * ix->opts.reserve_percent / PAGE_COST : INT64_MAX;
+	ix->reserve_step = (int64_t)(ix->reserve_pages / (4 * CLAIM_GROUPS));
 }
 
 static bool take_orders(struct index *ix)

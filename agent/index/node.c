@@ -24,7 +24,7 @@ arena_ref node_ref(const struct index *ix, const struct node *nd)
  * ID_FREE. */
 static uint32_t ref_kept(const struct shard *sh, arena_ref ref)
 {
-	return ref - sh->arena.first + 1;
+	return ref - sh->first + 1;
 }
 
 static uint32_t ref_get(const struct shard *sh, uint32_t i)
@@ -69,7 +69,7 @@ void node_prefetch(const struct index *ix, node_id id, unsigned lines)
 
 	if (kept == 0 || (kept & ID_FREE) != 0)
 		return;
-	nd = at(ix, kept - 1 + sh->arena.first);
+	nd = at(ix, kept - 1 + sh->first);
 	for (unsigned i = 0; i < lines; i++)
 		__builtin_prefetch(nd + 64 * i);
 }

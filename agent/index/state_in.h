@@ -134,8 +134,8 @@ struct stop {
 /* The shard of the stop's node guards <stop> to <prev>; the thread that works on the claim may read
  * <stop> without it. The claim group guards the links of free claims. The group of the server
  * guards the links of open ones, <added_room> and <tick>. */
-struct claim {
-	uint32_t stop;			/* 0: at the root with no page yet, or off all records */
+struct claim {			/* one line */
+	_Alignas(64) uint32_t stop;	/* 0: at the root with no page yet, or off all records */
 	uint32_t spare;			/* an unused stop. All claims at one stop but one have it */
 	uint32_t next, prev;		/* at the same stop */
 	uint32_t older, newer;		/* open claims of the group; free: <older> is the next free one */
@@ -150,7 +150,7 @@ struct claim {
 	uint16_t part_room;		/* of the page that the prompt fills in part; 0: not counted */
 };
 
-_Static_assert(sizeof(struct claim) == 52, "there are many of them");
+_Static_assert(sizeof(struct claim) == 64, "there are many of them");
 
 enum claim_state { CLAIM_FREE, CLAIM_GROWING, CLAIM_OPEN, CLAIM_CLOSING };
 
@@ -163,7 +163,12 @@ struct claim_group {		/* claims of the servers with the same number modulo CLAIM
 	uint32_t free, oldest, newest;
 	_Atomic uint64_t oldest_tick;	/* of the oldest open claim; NO_CLAIM: none */
 	uint64_t confirmed, cancelled;
+	/* pages that the open claims added; of these, how many <speculative> of the index has */
+	_Atomic int64_t pages;
+	int64_t told;
 };
+
+_Static_assert(sizeof(struct claim_group) == 64, "a commit writes one line of its group");
 
 struct ends {
 	arena_ref first, last;		/* <first> is evicted first */
@@ -180,7 +185,8 @@ struct shard_tenant {
 /* What a commit reads and writes lies together on its first lines. */
 struct shard {
 	_Alignas(64) _Atomic uint32_t locked;
-	uint32_t n_ids, max_ids, free_id;
+	uint32_t n_ids, free_id;
+	arena_ref first;		/* of the arena: what an id names counts from there */
 	/* [id >> SHARD_BITS]: ref of the current object - the arena's first + 1; of a free id the next
 	 * free one | ID_FREE; 0: neither. */
 	_Atomic uint32_t *refs;		/* other shards read it to prefetch, without the lock */
@@ -194,9 +200,10 @@ struct shard {
 	struct {
 		uint64_t nodes, spaces, records, pages, commits, evicted_records, evicted_pages;
 	} st;
-	struct arena arena;
-	struct shard_tenant tenants[TENANTS_MAX];
+	_Alignas(64) struct arena arena;
+	_Alignas(64) struct shard_tenant tenants[TENANTS_MAX];	/* mostly the first, on one line */
 	uint64_t closed_at;
+	uint32_t max_ids;
 	uint32_t spare_bytes;		/* enough for the largest node, unless the arena is small */
 	bool lacked;			/* since the last tick such an operation found too little memory */
 	uint8_t short_ticks;		/* number of ticks in a row with <lacked> */
@@ -276,8 +283,9 @@ struct index {
 	struct stop *stops;		/* as many as claims */
 	uint32_t n_claims;
 	uint64_t reserve_pages;		/* pages that claims may add before the oldest claim expires */
+	int64_t reserve_step;		/* a group tells <speculative> when it differs by so many */
 	/* Every match reads the fields above; every commit writes those below. */
-	_Alignas(64) _Atomic int64_t speculative;
+	_Alignas(64) _Atomic int64_t speculative;	/* less than CLAIM_GROUPS * reserve_step off */
 	_Atomic uint64_t expired, refused;
 	_Alignas(64) _Atomic uint64_t epoch;
 	_Atomic uint32_t server_words, n_leaving, tenants_used;

@@ -68,7 +68,7 @@ static inline struct node *node_at(struct index *ix, node_id id)
 	kept = atomic_load_explicit(&sh->refs[i], memory_order_relaxed);
 	if (kept == 0 || (kept & ID_FREE) != 0)
 		return NULL;
-	return at(ix, kept - 1 + sh->arena.first);
+	return at(ix, kept - 1 + sh->first);
 }
 
 /* Prefetch the first <lines> cache lines of the current object of <id>. Its shard need not be
