@@ -16,8 +16,9 @@
  *
  * Pages are keyed hashes (page_key), never tokens or text. The tree is the chain, so keys need not
  * be chained: two prompts that differ in their first page share nothing after it. A false match
- * needs two different pages with the same 64-bit keyed hash at the same place, 2^-64 a page. It
- * would cost speed, never a wrong answer.
+ * needs two different pages with the same 64-bit keyed hash at the same place, or two different
+ * runs of 64 with the same digest of these hashes: 2^-64 a page. It would cost speed, never a wrong
+ * answer.
  *
  * Any thread may call any function; a match never waits and makes no other thread wait. index_new()
  * allocates all memory. Nothing here reads a clock: <now> only orders, in steps of 16 ms. Within

@@ -32,7 +32,8 @@ static uint64_t digest_aes(const page_key *p)
 
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < LANES; i++)
-		s[i] = _mm_xor_si128(_mm_loadu_si128(k + i), _mm_set1_epi64x((int64_t)(HASH_SEED_A * (i + 1))));
+		s[i] = _mm_xor_si128(
+		    _mm_loadu_si128(k + i), _mm_set1_epi64x((int64_t)(HASH_SEED_A * (i + 1))));
 #pragma GCC unroll 3
 	for (unsigned j = LANES; j < DIGEST_PAGES / 2; j += LANES) {
 #pragma GCC unroll 8
@@ -119,8 +120,8 @@ static const uint64_t *digest_at(const struct node *nd, uint32_t block)
 	return node_digests(nd) + (block - first_block(nd->start));
 }
 
-/* Compare whole blocks from page <at> on, where one begins, up to page <end>. Returns the page where
- * the comparison of keys goes on. */
+/* Compare whole blocks from page <at> on, where one begins, up to page <end>. Returns the page from
+ * which keys are to be compared. */
 static uint32_t same_blocks_end(
     const struct node *nd, const struct page_run *run, uint32_t at, uint32_t end)
 {
@@ -174,7 +175,9 @@ static uint64_t new_digest(const struct node *to, const struct node *from,
 {
 	uint32_t at = block * DIGEST_PAGES;
 
-	return digest(from != NULL && at < node_end(from) ? node_pages(to) + (at - to->start) : run->p + at);
+	if (from != NULL && at < node_end(from))
+		return digest(node_pages(to) + (at - to->start));
+	return digest(run->p + at);
 }
 
 /* Take the digests that <from>, which may be NULL, has of <to>. Compute the others. */
@@ -195,7 +198,8 @@ void node_fill(struct node *to, const struct node *from, const struct page_run *
 	have = have < to->n_pages ? have : to->n_pages;
 	memcpy(node_pages(to), node_pages(from) + skip, have * sizeof(page_key));
 	if (have < to->n_pages)
-		memcpy(node_pages(to) + have, run->p + to->start + have, (to->n_pages - have) * sizeof(page_key));
+		memcpy(node_pages(to) + have, run->p + to->start + have,
+		    (to->n_pages - have) * sizeof(page_key));
 	fill_digests(to, from, run);
 }
 

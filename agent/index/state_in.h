@@ -55,8 +55,8 @@ typedef uint32_t node_id;	/* number in the shard << SHARD_BITS | shard; 0: none 
 
 enum node_kind { NODE_EDGE, NODE_ROOT };
 
-/* Owner words [cap], their records [cap], page keys [n_pages] and their digests follow it in memory.
- * A root has no pages, but two keys, which name its space. */
+/* Owner words [cap], their records [cap], page keys [n_pages] and their digests follow it. A root
+ * has no pages, but two keys, which name its space. */
 struct node {
 	_Alignas(8) node_id id;
 	node_id parent;

@@ -132,7 +132,8 @@ static void say(const struct bench *b, const char *what, const struct outcome *o
 
 	printf(
 	    "bench index_threads workload=%s servers=%u page=%u work=%s ops_per_s_1=%.0f ops_per_s_2=%.0f "
-	    "scaling=%.2f limit_scaling=%.2f cpu_ns_1=%.0f cpu_ns_2=%.0f cpu_scaling=%.2f limit_cpu_scaling=%.2f%s\n",
+	    "scaling=%.2f limit_scaling=%.2f cpu_ns_1=%.0f cpu_ns_2=%.0f cpu_scaling=%.2f "
+	    "limit_cpu_scaling=%.2f%s\n",
 	    b->name, b->n_servers, b->w.page, what, o[0].rate, o[1].rate, o[1].rate / o[0].rate,
 	    o[APART].rate / o[0].rate, cpu1, cpu2, 2 * cpu1 / cpu2,
 	    2 * cpu1 / limit, same);

@@ -62,6 +62,44 @@ static char *dump(struct index *ix)
 	return text;
 }
 
+/* Digests of 64 pages stand for the pages of a node. <branch>: another prompt leaves there, so that
+ * the node below begins within a block; 0: none does. */
+static void each_page_counts(uint32_t branch)
+{
+	enum { N = 300, LANES = 16 };
+	struct index *ix = make(1 << 20, 65536);
+	page_key p[N], q[N];
+
+	unique(p, N, 1);
+	hold(ix, p, N, 1);
+	memcpy(q, p, sizeof(q));
+	q[branch] = 1;
+	if (branch != 0)
+		hold(ix, q, branch + 2, 2);
+	for (uint32_t i = 0; i < N; i++) {
+		memcpy(q, p, sizeof(q));
+		q[i] ^= 1ull << i % 64;
+		assert_int_equal(depth(ix, q, N, 1), i);
+		if (i > 0)
+			assert_int_equal(depth(ix, p, i, 1), i);
+		if (i + LANES >= N)
+			continue;
+		q[i] = p[i + LANES];
+		q[i + LANES] = p[i];
+		assert_int_equal(depth(ix, q, N, 1), i);
+	}
+	assert_null(index_check(ix));
+	index_free(ix);
+}
+
+static void each_page_of_a_node_counts(void **state)
+{
+	(void)state;
+	each_page_counts(0);
+	each_page_counts(10);
+	each_page_counts(64);
+}
+
 static void defaults_are_the_documented_ones(void **state)
 {
 	struct index_opts o;
@@ -537,6 +575,7 @@ static void what_goes_on_after_a_match(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_page_of_a_node_counts),
 		cmocka_unit_test(what_threads_write_has_lines_of_its_own),
 		cmocka_unit_test(many_servers_on_one_node),
 		cmocka_unit_test(what_goes_on_after_a_match),
