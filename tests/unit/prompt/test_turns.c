@@ -817,6 +817,34 @@ static void what_counts_for_nothing_may_differ(void **state)
 	body_free(plain);
 }
 
+/* It is found anywhere in the first long chunk, here after tools of more than half a chunk. */
+static void what_counts_for_nothing_may_come_late(void **state)
+{
+	char *p = malloc(ROOM), *system, differs[16];
+	struct turns *t = turns_make(1 << 22, 0);
+	struct body *b = body_make();
+
+	(void)state;
+	for (unsigned turn = 0; turn < 3; turn++) {
+		size_t n = (size_t)sprintf(p, "{\"tools\":[{\"name\":\""), got;
+
+		memset(p + n, 't', 5 * chunk / 8);
+		n += 5 * chunk / 8;
+		n += (size_t)sprintf(p + n, "\"}],");
+		snprintf(differs, sizeof(differs), "cch=%05x;", turn * 77777);
+		system = malloc(ROOM);
+		got = claude_body(system, IN_SYSTEM, differs, 40 + 2 * turn);
+		memcpy(p + n, system + 1, got - 1);	/* without its "{" */
+		free(system);
+		n += got - 1;
+		got = feed(b, t, 1, API_MESSAGES, p, n);
+		assert_true(turn == 0 ? got == 0 : got > n - 2000 - 2 * chunk);
+	}
+	turns_free(t);
+	body_free(b);
+	free(p);
+}
+
 /* Another length, an escape, or a text that counts: nothing is shared. */
 static void what_counts_may_not(void **state)
 {
@@ -885,6 +913,7 @@ int main(void)
 		cmocka_unit_test(tools_that_were_replaced_are_not_those_that_follow),
 		cmocka_unit_test(tools_are_looked_for_once),
 		cmocka_unit_test(what_counts_for_nothing_may_differ),
+		cmocka_unit_test(what_counts_for_nothing_may_come_late),
 		cmocka_unit_test(what_counts_may_not),
 		cmocka_unit_test(a_text_after_a_message_leaves_nothing),
 		cmocka_unit_test(tenants_apis_and_salts_share_nothing),
