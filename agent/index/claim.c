@@ -107,17 +107,17 @@ static void add_open(struct claim_group *g, int32_t more)
 }
 
 /* Count <more> pages of open claims of <g>. The sum over all groups is on a line that all threads
- * read and that would go from core to core with each claim, so a group adds what it has not told
- * only now and then. */
+ * read and that would go from core to core with each claim, so a group adds its uncounted pages
+ * only when they are many. */
 static void count_pages(struct index *ix, struct claim_group *g, int64_t more)
 {
 	int64_t new;
 
 	add_locked(&g->pages, more);
-	new = atomic_load_explicit(&g->pages, memory_order_relaxed) - g->told;
+	new = atomic_load_explicit(&g->pages, memory_order_relaxed) - g->counted;
 	if (new > ix->reserve_step || new < -ix->reserve_step) {
 		atomic_fetch_add_explicit(&ix->speculative, new, memory_order_relaxed);
-		g->told += new;
+		g->counted += new;
 	}
 }
 
@@ -158,7 +158,8 @@ static void open_of_server(struct index *ix, uint32_t c, struct server *srv)
 		srv->oldest_claim = c;
 }
 
-/* The groups are asked only if what they have not told could matter. */
+/* Sum the groups only if their uncounted pages could exceed the limit: near it each commit reads
+ * the lines of all groups. */
 bool claims_too_many(const struct index *ix)
 {
 	int64_t most = (int64_t)ix->reserve_pages, sum = 0;

@@ -165,7 +165,7 @@ struct claim_group {		/* claims of the servers with the same number modulo CLAIM
 	uint64_t confirmed, cancelled;
 	/* pages that the open claims added; of these, how many <speculative> of the index has */
 	_Atomic int64_t pages;
-	int64_t told;
+	int64_t counted;
 };
 
 _Static_assert(sizeof(struct claim_group) == 64, "a commit writes one line of its group");
@@ -283,9 +283,9 @@ struct index {
 	struct stop *stops;		/* as many as claims */
 	uint32_t n_claims;
 	uint64_t reserve_pages;		/* pages that claims may add before the oldest claim expires */
-	int64_t reserve_step;		/* a group tells <speculative> when it differs by so many */
+	int64_t reserve_step;		/* a group adds to <speculative> so many at once */
 	/* Every match reads the fields above; every commit writes those below. */
-	_Alignas(64) _Atomic int64_t speculative;	/* less than CLAIM_GROUPS * reserve_step off */
+	_Alignas(64) _Atomic int64_t speculative;	/* at most CLAIM_GROUPS * reserve_step off */
 	_Atomic uint64_t expired, refused;
 	_Alignas(64) _Atomic uint64_t epoch;
 	_Atomic uint32_t server_words, n_leaving, tenants_used;

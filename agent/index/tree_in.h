@@ -130,7 +130,7 @@ struct node *node_remake(struct index *ix, struct node *nd, uint32_t n_pages, ui
 /* Count the keys of <run>, from its page <from> on, that are the same on <nd>. */
 uint32_t node_same(const struct node *nd, const struct page_run *run, uint32_t from);
 
-/* Prefetch what node_same() reads from the start of <nd> on. */
+/* Prefetch the keys of <nd> after its last block, and its first digest. */
 void node_pages_ahead(const struct node *nd);
 
 /* Copy the keys of <from> that <to> covers too; keys of pages after <from> come from <run>. */

@@ -323,7 +323,7 @@ static const char *check_claims(const struct index *ix)
 {
 	uint32_t i, n = 0, n_open = 0;
 	const char *bad = NULL;
-	int64_t added, told = 0;
+	int64_t added, counted = 0;
 
 	for (i = 0; bad == NULL && i < CLAIM_GROUPS; i++) {
 		const struct claim_group *g = &ix->groups[i];
@@ -331,17 +331,17 @@ static const char *check_claims(const struct index *ix)
 		added = 0;
 		bad = check_group(ix, i, &added);
 		HOLD(bad != NULL || added == atomic_load(&g->pages), "what claims added is counted wrong");
-		HOLD(added - g->told <= ix->reserve_step && g->told - added <= ix->reserve_step,
-		    "a group has not told what its claims added");
+		HOLD(added - g->counted <= ix->reserve_step && g->counted - added <= ix->reserve_step,
+		    "a group has not counted what its claims added");
 		n_open += atomic_load(&g->n_open);
-		told += g->told;
+		counted += g->counted;
 	}
 	for (i = 0; bad == NULL && i < SERVERS_MAX; i++)
 		bad = check_claims_of(ix, (server_id)i, &n);
 	if (bad != NULL)
 		return bad;
 	HOLD(n == n_open, "not every open claim is in the list of its server");
-	HOLD(told == atomic_load(&ix->speculative), "what groups told is counted wrong");
+	HOLD(counted == atomic_load(&ix->speculative), "what groups counted is counted wrong");
 	return NULL;
 }
 
