@@ -88,11 +88,12 @@ void sock_return_in(struct sock *s)
 /* Replace large spare buffers by one small one if no long frame came for a while. */
 void sock_trim_spares(struct worker *w)
 {
-	bool idle = w->spare_in.cap > SOCK_IN_FIRST && ++w->sweeps_small > TRIM_SWEEPS;
+	bool any = w->spare_in.cap > SOCK_IN_FIRST || w->n_large > 0;
+	bool idle = any && ++w->sweeps_small > TRIM_SWEEPS;
 
 	if (idle || !budget_is_low(&w->agent->budget))
 		free_large(w);
-	if (idle)
+	if (idle && w->spare_in.cap > SOCK_IN_FIRST)
 		conn_buf_exchange(&w->spare_in, SOCK_IN_FIRST, BUDGET_FIRST, &w->agent->budget);
 }
 

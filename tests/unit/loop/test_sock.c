@@ -369,18 +369,24 @@ static void crowd_close(struct crowd *c)
 	line_close(&c->l);
 }
 
-/* The first <n> connections send a part of a long frame. */
-static void send_part(struct crowd *c, unsigned n, size_t from, size_t to)
+static void write_long(struct peer *p)
 {
 	static char text[LONG];
-	struct peer *p = &c->l.p;
-	struct spop_wr all;
 
 	memset(text, 'p', sizeof(text));
 	notify_begin(p, 1, 1);
 	message(p, "unknown");
 	arg_bin(p, "text", (struct span){ text, LONG });
 	frame_end(p);
+}
+
+/* The first <n> connections send a part of a long frame. */
+static void send_part(struct crowd *c, unsigned n, size_t from, size_t to)
+{
+	struct peer *p = &c->l.p;
+	struct spop_wr all;
+
+	write_long(p);
 	all = p->in;
 	if (to > all.n)
 		to = all.n;
@@ -456,6 +462,76 @@ static void large_buffers_are_freed_when_none_come(void **state)
 	crowd_close(&c);
 }
 
+/* The first connection sends a long frame and 10 bytes of the next one. Returns it. */
+static struct sock *send_frame_and_rest(struct crowd *c)
+{
+	struct peer *p = &c->l.p;
+	size_t n;
+
+	send_part(c, 1, 0, HALF);
+	write_long(p);
+	n = p->in.n;
+	write_long(p);
+	assert_int_equal(write(c->fd[0], p->in.p + HALF, n + 10 - HALF), n + 10 - HALF);
+	p->in.n = 0;
+	arrive(&c->l);
+	return list_entry(sending.w->socks[SOCK_OPEN].prev, struct sock, link);
+}
+
+static void a_short_rest_leaves_its_large_buffer(void **state)
+{
+	struct worker *w;
+	struct crowd c;
+	struct sock *s;
+
+	(void)state;
+	crowd_open(&c);
+	w = sending.w;
+	s = send_frame_and_rest(&c);
+	assert_int_equal(s->in.n, 10);
+	assert_int_equal(s->in.cap, SOCK_IN_FIRST);
+	assert_int_equal(s->in.top, 10);
+	assert_true(w->spare_in.cap > SOCK_IN_FIRST);
+	assert_true(w->spare_in.top > HALF);
+	crowd_close(&c);
+}
+
+/* If there is no small buffer, the large one stays, without the bytes that were used. */
+static void a_short_rest_stays_if_there_is_no_memory(void **state)
+{
+	static const uint8_t zero[LONG];
+	struct crowd c;
+	struct sock *s;
+
+	(void)state;
+	crowd_open(&c);
+	send_long_frames(&c, CROWD);
+	budget_set(&c.l.a.budget, c.l.a.budget.used);	/* all spare buffers are large */
+	s = send_frame_and_rest(&c);
+	assert_int_equal(s->in.n, 10);
+	assert_true(s->in.cap > SOCK_IN_FIRST);
+	assert_true(s->in.at > LONG);
+	assert_memory_equal(s->in.p, zero, LONG);
+	assert_int_equal(s->in.top, s->in.at + 10);
+	crowd_close(&c);
+}
+
+static void large_buffers_are_freed_while_a_frame_waits(void **state)
+{
+	struct crowd c;
+
+	(void)state;
+	crowd_open(&c);
+	send_long_frames(&c, CROWD);
+	send_frame_and_rest(&c);
+	for (unsigned i = 0; i < 6; i++)
+		sock_sweep(sending.w, 0);
+	assert_int_equal(sending.w->n_large, 0);
+	assert_int_equal(sending.w->spare_in.cap, SOCK_IN_FIRST);
+	assert_int_equal(c.l.a.budget.used, 2 * SOCK_IN_FIRST + SOCK_OUT_BYTES);
+	crowd_close(&c);
+}
+
 static void no_large_buffer_is_kept_above_half_of_the_budget(void **state)
 {
 	struct crowd c;
@@ -491,6 +567,9 @@ int main(void)
 		cmocka_unit_test(large_buffers_are_used_again),
 		cmocka_unit_test(spare_buffers_are_wiped),
 		cmocka_unit_test(large_buffers_are_freed_when_none_come),
+		cmocka_unit_test(a_short_rest_leaves_its_large_buffer),
+		cmocka_unit_test(a_short_rest_stays_if_there_is_no_memory),
+		cmocka_unit_test(large_buffers_are_freed_while_a_frame_waits),
 		cmocka_unit_test(no_large_buffer_is_kept_above_half_of_the_budget),
 	};
 
