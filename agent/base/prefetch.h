@@ -1,7 +1,7 @@
 /* prefetch.h - ask for memory before it is needed.
  *
- * gcc 12 takes a static function that does nothing but __builtin_prefetch() for one without effect,
- * and leaves out its calls, without a word. The empty statement is an effect. */
+ * gcc 12 treats a static function that does nothing but __builtin_prefetch() as having no effect,
+ * and removes its calls silently. The empty statement is an effect. */
 #ifndef KVROUTE_BASE_PREFETCH_H
 #define KVROUTE_BASE_PREFETCH_H
 
@@ -20,6 +20,14 @@ static inline void prefetch_bytes(const void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i += MEM_LINE)
 		prefetch((const char *)p + i);
+}
+
+/* The same, to write them. */
+static inline void prefetch_bytes_to_write(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += MEM_LINE)
+		__builtin_prefetch((const char *)p + i, 1);
+	__asm__ volatile("");
 }
 
 #endif

@@ -6,6 +6,7 @@
  * closes them, so that both would meet in the heap of the first. */
 #include "agent/base/mem.h"
 #include "agent/base/poison.h"
+#include "agent/base/prefetch.h"
 #include "agent/fleet/ledger.h"
 
 #define BUCKETS_AT_START	256
@@ -35,10 +36,8 @@ static struct ledger_entry *entry_alloc(struct ledger *l)
 
 void ledger_prefetch(const struct ledger *l)
 {
-	const char *e = (const char *)l->spare;
-
-	for (size_t i = 0; e != NULL && i < l->entry_bytes; i += MEM_LINE)
-		__builtin_prefetch(e + i, 1);
+	if (l->spare != NULL)
+		prefetch_bytes_to_write(l->spare, l->entry_bytes);
 }
 
 static void entry_free(struct ledger *l, struct ledger_entry *e)

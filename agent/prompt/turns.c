@@ -42,13 +42,14 @@ struct turns {
 	struct turns_opts opts;
 	const struct hash_key *key;
 	hash128_fn *hash;
-	_Atomic uint64_t found, missed, saved_bytes;	/* as in <st> */
-	pthread_mutex_t lock;		/* guards everything below */
+	pthread_mutex_t lock;		/* guards what follows, but for the counters */
 	struct turns_item **bucket;
 	size_t n_buckets;		/* a power of two */
 	struct turns_tenant *tenants[TENANT_BUCKETS];
 	struct list items;		/* oldest first */
 	struct turns_stats st;
+	/* as in <st>; away from what each request reads without the lock */
+	_Atomic uint64_t found, missed, saved_bytes;
 };
 
 void turns_defaults(struct turns_opts *o)
@@ -133,7 +134,7 @@ static void tenant_put(struct turns *t, struct turns_tenant *of)
 	mem_free(of);
 }
 
-/* Put <it> in front of <out>, items that nobody finds any more. */
+/* Remove <it>, and put it in front of <out>, items that are to be freed. */
 static void evict(struct turns *t, struct turns_item *it, const struct turns_tenant *adds,
     struct turns_item **out)
 {
@@ -290,7 +291,7 @@ static void add_tail(struct turns_item *it, struct turns_tail tail)
 	it->tails[0] = tail;
 }
 
-/* Put <it>, which nobody finds so far, under its key. Returns false if there is no memory. */
+/* Put the new <it> under its key. Returns false if there is no memory. */
 static bool add_item(
     struct turns *t, uint64_t tenant, struct turns_item *it, struct turns_item **out)
 {
@@ -325,8 +326,8 @@ static void put_locked(
 	*out = it;
 }
 
-/* Memory is asked for and given back outside of the lock. Returns NULL if there is none, or if the
- * item would be too large. */
+/* Memory is allocated and freed outside of the lock. Returns NULL if there is none, or if the item
+ * would be too large. */
 static struct turns_item *item_new(
     const struct turns *t, struct hash128 key, const void *data, size_t n)
 {

@@ -21,9 +21,10 @@
  * pages, counts, and the names of model and adapter. Bodies with a salt are not remembered, because
  * a salt must not be guessed; nor are those with a user's name before the messages.
  *
- * Bounded in bytes. A point that was used since it came, or that belongs to a tenant with fewer
- * bytes than the floor, is passed over by the eviction a few times; then the tenant that adds
- * evicts its own. Locks itself, for the time of one copy. */
+ * Bounded in bytes, but for the item that each thread adds and those that it evicts for it. A point
+ * that was used since it came, or that belongs to a tenant with fewer bytes than the floor, is
+ * passed over by the eviction a few times; then the tenant that adds evicts its own. Locks itself,
+ * for the time of one copy. */
 #ifndef KVROUTE_PROMPT_TURNS_H
 #define KVROUTE_PROMPT_TURNS_H
 

@@ -29,7 +29,8 @@ static uint64_t adapter_key(
 static void note(struct route *r, uint64_t key)
 {
 	__atomic_store_n(&r->adapters[key / 2 % ADAPTERS_NOTED], key, __ATOMIC_RELAXED);
-	__atomic_store_n(&r->any_adapter, true, __ATOMIC_RELAXED);
+	if (!__atomic_load_n(&r->any_adapter, __ATOMIC_RELAXED))
+		__atomic_store_n(&r->any_adapter, true, __ATOMIC_RELAXED);
 }
 
 static bool is_noted(const struct route *r, uint64_t key)

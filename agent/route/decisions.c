@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "agent/base/mem.h"
+#include "agent/base/prefetch.h"
 #include "agent/route/decisions.h"
 
 #define NOWHERE		UINT32_MAX
@@ -222,21 +223,18 @@ void decisions_prefetch(struct decisions *d, uint64_t uid_hash)
 		__builtin_prefetch(bucket_of(d, uid_hash), 1);
 }
 
-/* Another thread may take that place first; then this one reads in vain. */
+/* Another thread may take that place first; the prefetch is then useless. */
 void decisions_prefetch_put(struct decisions *d, uint64_t uid_hash)
 {
 	uint64_t at;
-	const char *x;
 
 	if (d == NULL)
 		return;
 	at = __atomic_load_n(&d->made, __ATOMIC_RELAXED) % d->keep;
-	x = (const char *)&d->ring[at];
 	__builtin_prefetch(bucket_of(d, uid_hash), 1);
 	/* the chain that the place will leave */
 	__builtin_prefetch(bucket_of(d, __atomic_load_n(&d->link[at].tag, __ATOMIC_RELAXED)), 1);
-	for (size_t i = 0; i < sizeof(struct decision); i += MEM_LINE)
-		__builtin_prefetch(x + i, 1);
+	prefetch_bytes_to_write(&d->ring[at], sizeof(d->ring[at]));
 }
 
 uint64_t decisions_put(struct decisions *d, const struct decision *x, const uint32_t *blocks)
