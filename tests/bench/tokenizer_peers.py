@@ -10,12 +10,12 @@ Prints a line for each tokenizer and text, and one for each text with the rates 
 
 Cold: the first text of a new tokenizer; warm: the same text again. Each is the median of all rounds
 (at least five) in CPU time: of the process, which may have threads, and of one thread for ours.
-<same>: as many tokens as ours. Ours is bench_bpe (make bench-prompt), which explains its own lines;
-its cold run here has a new cache, as a peer's (new_mb_s). "reused" in the last lines is ours with
-an empty cache whose memory was used, as in service. Peers are Python packages: gigatoken, kitoken,
-tokenizers and tiktoken (only with the patterns of tokenizers whose split this program knows); what
-is not installed is skipped by name. "python3 -m venv V && V/bin/pip install gigatoken kitoken
-tokenizers tiktoken" installs them; then PYTHON=V/bin/python.
+<same>: the same ids as ours, by their hash. Ours is bench_bpe (make bench-prompt), which explains
+its own lines; its cold run here has a new cache, as a peer's (new_mb_s). "reused" in the last lines
+is ours with an empty cache whose memory was used, as in service. Peers are Python packages:
+gigatoken, kitoken, tokenizers and tiktoken (only with the patterns of tokenizers whose split this
+program knows); what is not installed is skipped by name. "python3 -m venv V && V/bin/pip install
+gigatoken kitoken tokenizers tiktoken" installs them; then PYTHON=V/bin/python.
 
 Texts of 400 KB, if TEXTS names none: Python's manual of its language (pydoc_data) and its standard
 library, and translations into Chinese, which are skipped if they are not installed.
@@ -66,14 +66,14 @@ def named_texts(names):
             for n, p in (pair.split("=", 1) for pair in names.split())}
 
 
-# Each returns a function that makes a new encoder: text -> number of ids.
+# Each returns a function that makes a new encoder: text -> ids.
 
 def gigatoken(path):
     module = importlib.import_module("gigatoken")
 
     def new():
         t = module.Tokenizer(path)
-        return lambda text: len(t.encode(text))
+        return t.encode
     return new
 
 
@@ -82,7 +82,7 @@ def kitoken(path):
 
     def new():
         t = module.Kitoken.from_tokenizers_file(path)
-        return lambda text: len(t.encode(text))
+        return t.encode
     return new
 
 
@@ -91,7 +91,7 @@ def tokenizers(path):
 
     def new():
         t = module.Tokenizer.from_file(path)
-        return lambda text: len(t.encode(text, add_special_tokens=False).ids)
+        return lambda text: t.encode(text, add_special_tokens=False).ids
     return new
 
 
@@ -114,24 +114,32 @@ def tiktoken(path):
 
     def new():
         t = module.Encoding("bench", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-        return lambda text: len(t.encode_ordinary(text))
+        return t.encode_ordinary
     return new
 
 
+def hash_of(ids):
+    """FNV-1a of 64 bits, an id a step, as bench_bpe.c has it."""
+    h = 0xcbf29ce484222325
+    for i in ids:
+        h = (h ^ int(i)) * 0x100000001b3 % 2**64
+    return "%016x" % h
+
+
 def measure(new, text):
-    """(tokens, seconds cold, seconds warm): medians."""
-    cold, warm, tokens = [], [], 0
+    """(ids, seconds cold, seconds warm): medians."""
+    cold, warm, ids = [], [], []
     for _ in range(ROUNDS):
         encode = new()
         for times in (cold, warm, warm):
             began = time.process_time()
-            tokens = encode(text)
+            ids = encode(text)
             times.append(time.process_time() - began)
-    return tokens, statistics.median(cold), statistics.median(warm)
+    return ids, statistics.median(cold), statistics.median(warm)
 
 
 def ours(path, texts):
-    """{text: {name: (tokens, cold MB/s, warm MB/s)}}; its lines are printed as they come."""
+    """{text: {name: (hash of ids, cold MB/s, warm MB/s)}}; its lines are printed as they come."""
     got = {}
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -147,8 +155,8 @@ def ours(path, texts):
         if "text" in row:
             warm = float(row["warm_median_mb_s"])
             got[row["text"]] = {
-                "kvroute": (int(row["tokens"]), float(row["new_mb_s"]), warm),
-                "reused": (int(row["tokens"]), float(row["cold_median_mb_s"]), warm)}
+                "kvroute": (row["ids"], float(row["new_mb_s"]), warm),
+                "reused": (row["ids"], float(row["cold_median_mb_s"]), warm)}
     return got
 
 
@@ -172,13 +180,13 @@ def compare(path, texts):
             print("skipped: %s: %s: %s" % (name, type(e).__name__, e), flush=True)
             continue
         for text_name, text in texts.items():
-            tokens, cold, warm = measure(new, text)
+            ids, cold, warm = measure(new, text)
             mb = len(text.encode()) / 1e6
-            rates[text_name][name] = (tokens, mb / cold, mb / warm)
+            rates[text_name][name] = (hash_of(ids), mb / cold, mb / warm)
             print("bench tokenizers text=%s peer=%s version=%s bytes=%d tokens=%d same=%s "
                   "cold_mb_s=%.1f warm_mb_s=%.1f rounds=%d"
-                  % (text_name, name, version, len(text.encode()), tokens,
-                     "yes" if tokens == rates[text_name]["kvroute"][0] else "no", mb / cold,
+                  % (text_name, name, version, len(text.encode()), len(ids),
+                     "yes" if hash_of(ids) == rates[text_name]["kvroute"][0] else "no", mb / cold,
                      mb / warm, ROUNDS), flush=True)
     for name, row in rates.items():
         print("bench tokenizers_all text=%s %s" % (name, " ".join(
@@ -190,8 +198,8 @@ def main():
     if python and os.path.realpath(sys.prefix) != os.path.realpath(
             os.path.dirname(os.path.dirname(os.path.abspath(python)))):
         os.execv(python, [python] + sys.argv)
-    if not path:
-        print("skipped: TOKENIZER names no tokenizer.json")
+    if not path or not os.access(path, os.R_OK):
+        print("skipped: TOKENIZER names no tokenizer.json that can be read")
         return
     texts = named_texts(os.environ["TEXTS"]) if os.environ.get("TEXTS") else standard_texts()
     with tempfile.TemporaryDirectory() as folder:
