@@ -1,5 +1,5 @@
 /* hash.c - hash64() of a length that is not a constant. */
-#include "agent/base/hash_wide.h"
+#include "agent/base/hash.h"
 
 static __attribute__((noinline)) uint64_t hash64_many(
     const struct hash_key *k, const void *p, size_t n)

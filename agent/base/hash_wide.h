@@ -13,10 +13,6 @@ typedef uint64_t hash64_fn(const struct hash_key *k, const void *p, size_t n);
 hash64_fn *hash64_best(void);
 hash128_fn *hash128_best(void);
 
-/* hash64() of each of <n> pages of 64 bytes from <p> on. The loop is a function of its own, because
- * gcc 12 has registers for it only so: 46 instructions a page, in place of 69. */
-void hash64_pages(const struct hash_key *k, const void *p, size_t n, uint64_t *out);
-
 /* x86-64 only */
 hash64_fn hash64_avx2;
 hash128_fn hash128_avx2;

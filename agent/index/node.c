@@ -3,6 +3,7 @@
  * An object is built completely and then published: node_publish() sets it as the object of its id,
  * and the child table points to it. Readers may see it from then on, so only its owner words change
  * in place. node_remake() replaces it by a copy of another size. */
+#include "agent/base/prefetch.h"
 #include "agent/index/tree_in.h"
 
 static size_t node_bytes(enum node_kind kind, uint32_t start, uint32_t n_pages, uint32_t cap)
@@ -70,8 +71,7 @@ void node_prefetch(const struct index *ix, node_id id, unsigned lines)
 	if (kept == 0 || (kept & ID_FREE) != 0)
 		return;
 	nd = at(ix, kept - 1 + sh->first);
-	for (unsigned i = 0; i < lines; i++)
-		__builtin_prefetch(nd + 64 * i);
+	prefetch_bytes(nd, (size_t)lines * MEM_LINE);
 }
 
 /* ---- objects ---- */

@@ -9,14 +9,13 @@
  * before the first block, after the last one, and where the prompt leaves the node. A split or a
  * join moves no page to another block, so it computes one digest at most.
  *
- * Keys are keyed hashes that nobody outside knows, so the digest need not be keyed. The chance that
- * other keys have the same one is about 2^-64, as that of two pages with the same key. It is in no
- * snapshot, so it may depend on the CPU. */
+ * Page keys are keyed hashes, and no client knows them, so the digest need not be keyed. Other keys
+ * have the same digest with a chance of about 2^-64, as two pages have the same key. No snapshot
+ * has digests, so they may depend on the CPU. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
-#include "agent/base/hash.h"
 #include "agent/base/prefetch.h"
 #include "agent/index/tree_in.h"
 
@@ -80,20 +79,16 @@ static inline __attribute__((always_inline)) bool same_16(const page_key *a, con
 	return (other[0] | other[1] | other[2] | other[3]) == 0;
 }
 
-/* Compare blocks of 16 keys; the last one overlaps the one before, so that equal runs need no loop
- * over single keys. Such loops stay as they are with gcc 12 and -O2. Prefetching the next blocks
- * made full hits 7 % faster (bench_index, Mooncake). */
+/* Compare 16 keys at once; the last 16 overlap those before, so that equal runs need no loop over
+ * single keys, which gcc 12 makes no vectors of at -O2. */
 static inline __attribute__((always_inline)) uint32_t same_blocks(
     const page_key *a, const page_key *b, uint32_t n)
 {
 	uint32_t i;
 
-	for (i = 0; i + 16 <= n; i += 16) {
-		__builtin_prefetch(b + i + 64);
-		__builtin_prefetch(b + i + 72);
+	for (i = 0; i + 16 <= n; i += 16)
 		if (!same_16(a + i, b + i))
 			return i;
-	}
 	return i < n && i > 0 && same_16(a + n - 16, b + n - 16) ? n : i;
 }
 

@@ -186,7 +186,7 @@ struct shard_tenant {
 struct shard {
 	_Alignas(64) _Atomic uint32_t locked;
 	uint32_t n_ids, free_id;
-	arena_ref first;		/* of the arena: what an id names counts from there */
+	arena_ref first;		/* of the arena; <refs> counts from it */
 	/* [id >> SHARD_BITS]: ref of the current object - the arena's first + 1; of a free id the next
 	 * free one | ID_FREE; 0: neither. */
 	_Atomic uint32_t *refs;		/* other shards read it to prefetch, without the lock */

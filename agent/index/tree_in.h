@@ -4,6 +4,7 @@
 #ifndef KVROUTE_INDEX_TREE_IN_H
 #define KVROUTE_INDEX_TREE_IN_H
 
+#include "agent/base/hash.h"
 #include "agent/index/lock_in.h"
 
 /* ---- table.c: (parent, first page) -> node ---- */
@@ -14,9 +15,7 @@
 
 static inline uint64_t table_hash(uint64_t a, uint64_t b)
 {
-	unsigned __int128 m = (unsigned __int128)(a ^ HASH_SEED_A) * (b ^ HASH_SEED_B);
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
+	return hash_folded(a ^ HASH_SEED_A, b ^ HASH_SEED_B);
 }
 
 static inline uint64_t node_hash(const struct node *nd)

@@ -12,7 +12,6 @@
  *
  * No function here fails. Out of pages or memory, env->full is set and no page is added from
  * then on, so that the pages remain a prefix. */
-#include "agent/base/hash_wide.h"
 #include "agent/prompt/pages.h"
 
 enum { PADDED = 0x50414444, VALUE = 0x56414c55 };

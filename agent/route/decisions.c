@@ -230,8 +230,8 @@ void decisions_prefetch_put(struct decisions *d, uint64_t uid_hash)
 
 	if (d == NULL)
 		return;
+	decisions_prefetch(d, uid_hash);
 	at = __atomic_load_n(&d->made, __ATOMIC_RELAXED) % d->keep;
-	__builtin_prefetch(bucket_of(d, uid_hash), 1);
 	/* the chain that the place will leave */
 	__builtin_prefetch(bucket_of(d, __atomic_load_n(&d->link[at].tag, __ATOMIC_RELAXED)), 1);
 	prefetch_bytes_to_write(&d->ring[at], sizeof(d->ring[at]));

@@ -14,8 +14,8 @@ Cold: the first text of a new tokenizer; warm: the same text again. Each is the 
 its own lines; its cold run here has a new cache, as a peer's (new_mb_s). "reused" in the last lines
 is ours with an empty cache whose memory was used, as in service. Peers are Python packages:
 gigatoken, kitoken, tokenizers and tiktoken (only with the patterns of tokenizers whose split this
-program knows); what is not installed is skipped by name. "python3 -m venv V && V/bin/pip install
-gigatoken kitoken tokenizers tiktoken" installs them; then PYTHON=V/bin/python.
+program knows). A package that is not installed is skipped by name. To install them: "python3 -m
+venv V && V/bin/pip install gigatoken kitoken tokenizers tiktoken"; then PYTHON=V/bin/python.
 
 Texts of 400 KB, if TEXTS names none: Python's manual of its language (pydoc_data) and its standard
 library, and translations into Chinese, which are skipped if they are not installed.
@@ -181,12 +181,13 @@ def compare(path, texts):
             continue
         for text_name, text in texts.items():
             ids, cold, warm = measure(new, text)
+            found = hash_of(ids)
             mb = len(text.encode()) / 1e6
-            rates[text_name][name] = (hash_of(ids), mb / cold, mb / warm)
+            rates[text_name][name] = (found, mb / cold, mb / warm)
             print("bench tokenizers text=%s peer=%s version=%s bytes=%d tokens=%d same=%s "
                   "cold_mb_s=%.1f warm_mb_s=%.1f rounds=%d"
                   % (text_name, name, version, len(text.encode()), len(ids),
-                     "yes" if hash_of(ids) == rates[text_name]["kvroute"][0] else "no", mb / cold,
+                     "yes" if found == rates[text_name]["kvroute"][0] else "no", mb / cold,
                      mb / warm, ROUNDS), flush=True)
     for name, row in rates.items():
         print("bench tokenizers_all text=%s %s" % (name, " ".join(
