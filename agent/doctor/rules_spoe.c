@@ -138,9 +138,9 @@ static bool takes_large(const struct doctor *d, const struct dr_attached *a)
 }
 
 /* Check the room for bodies. A message is never larger than tune.bufsize, so only slices show more
- * of what a large buffer holds. A small tune.bufsize is taken as intended if the file writes it, a
- * bound fits it, and sessions are named: then a cut body is routed by its session. The agent itself
- * reports cut bodies without a session. */
+ * of what a large buffer holds. If the file sets a small tune.bufsize and a bound that fits it, and
+ * names sessions, nothing is said: the agent then routes a cut body by its session, and reports cut
+ * bodies that have none. */
 static void check_room(struct doctor *d, const struct dr_attached *a, int64_t size, bool fits,
 		       const struct dr_line *at)
 {

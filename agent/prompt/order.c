@@ -20,7 +20,7 @@ struct piece {
 	const page_key *p;
 	uint32_t n;
 	enum fate fate;
-	bool input;	/* continues what the engine has stored */
+	bool input;	/* comes after pages that the engine has stored */
 };
 
 #define PIECES_MAX	(2 * TEXT_PARTS)

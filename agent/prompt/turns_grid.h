@@ -3,10 +3,10 @@
  *   bytes    0       8   12  16  20  24  28  32      40      48 ...  KB, with chunks of 8 KB
  *   number   |   0   | 1 | 2 | 3 | 4 | 5 | 6 |   7   |   8   | ...
  *
- * Six are half as long. If the last message is another one than in the turn before, what is read
- * again is half a chunk on average, much of a short body; each chunk costs a look-up and an item,
- * little of a long one. The first is a long one, because texts that count for nothing are searched
- * for in the first chunk only. */
+ * Six chunks are half as long. If a request has another last message than the turn before, half a
+ * chunk of known bytes is read again on average, which is much of a short body. A chunk costs a
+ * look-up and an item, which is little of a long body. The first chunk is long, because only there
+ * texts are searched for that count for nothing. */
 #ifndef KVROUTE_PROMPT_TURNS_GRID_H
 #define KVROUTE_PROMPT_TURNS_GRID_H
 

@@ -1,8 +1,8 @@
 /* threads.c - one thread and two on one index: read-only (both match everything), and mixed (each
  * does half of a workload: match, commit, confirm).
  *
- * limit_scaling is what the machine allows at that time: two threads that share nothing, each with
- * an index of its own, each doing what one thread does alone. It is less than 2 where both cores
+ * limit_scaling is what the machine allows at that time. It is the rate of two threads, each with
+ * an index of its own and all of the work, over that of one. It is less than 2 where both cores
  * share execution units or caches, or where other programs run. scaling can exceed it a little,
  * because two indexes take twice the cache. limit_cpu_scaling is the same by CPU time.
  *
